@@ -23,6 +23,17 @@ use crate::workspace;
 /// What is wrong, one sentence each.
 type Complaints = Vec<String>;
 
+/// What users run of a file: all that stands before tests inside of it. Tests in a file of their own, which are only
+/// named here, end nothing.
+fn shipped(text: &str) -> &str {
+    const MARK: &str = "\n#[cfg(test)]\nmod ";
+    let inside = text.match_indices(MARK).map(|(at, _)| at).find(|at| {
+        let rest = text.get(at + MARK.len()..).unwrap_or_default();
+        rest.lines().next().is_some_and(|line| line.ends_with('{'))
+    });
+    inside.and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "usage: cargo xtask tidy");
     let root = workspace::root()?;
@@ -44,4 +55,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     );
     println!("      {} files, {} crates", files.len(), members.len());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_after_the_name_of_a_file_of_tests_is_shipped() {
+        let inside = "//! A.\nstruct A;\n\n#[cfg(test)]\nmod tests {\n    struct B;\n}\n";
+        assert_eq!(shipped(inside), "//! A.\nstruct A;\n");
+        let elsewhere = "//! A.\n#[cfg(test)]\nmod tests;\n\nstruct A;\n";
+        assert_eq!(shipped(elsewhere), elsewhere);
+        let both = format!("{elsewhere}\n#[cfg(test)]\nmod more {{\n}}\n");
+        assert_eq!(shipped(&both), elsewhere);
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
 
 use crate::env::{validate_env, validate_env_from};
-use crate::probe::{Surroundings, validate_hooks};
+use crate::probe::{ProbeContext, validate_hooks};
 use crate::resources::validate_resource_requirements;
 use crate::security::validate_container_security;
 use crate::text;
@@ -21,8 +21,8 @@ pub(crate) struct Pod<'a> {
 }
 
 impl Pod<'_> {
-    fn around(&self) -> Surroundings<'_> {
-        Surroundings {
+    fn around(&self) -> ProbeContext<'_> {
+        ProbeContext {
             grace: int(self.spec, "terminationGracePeriodSeconds"),
             os: map(self.spec, "os").map(|os| text_of(os, "name")),
         }

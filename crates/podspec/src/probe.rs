@@ -8,7 +8,7 @@ use crate::view::{any, has, int, items, map, text as text_of};
 
 /// What handlers must know of their pod.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ProbeContext<'a> {
     /// How long the pod may take to end.
     pub(crate) grace: Option<i64>,
     /// The operating system the pod names.
@@ -18,7 +18,7 @@ pub(crate) struct Surroundings<'a> {
 /// The probes and hooks of a container that may have them.
 pub(crate) fn validate_hooks(
     container: &Object,
-    around: Surroundings<'_>,
+    around: ProbeContext<'_>,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -41,7 +41,7 @@ pub(crate) fn validate_hooks(
     }
 }
 
-fn validate_probe(probe: &Object, around: Surroundings<'_>, path: &Path<'_>, errors: &mut Errors) {
+fn validate_probe(probe: &Object, around: ProbeContext<'_>, path: &Path<'_>, errors: &mut Errors) {
     const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
     validate_handler(probe, HANDLERS, around, path, errors);
     for name in [
@@ -61,7 +61,7 @@ fn validate_probe(probe: &Object, around: Surroundings<'_>, path: &Path<'_>, err
 
 fn validate_lifecycle(
     lifecycle: &Object,
-    around: Surroundings<'_>,
+    around: ProbeContext<'_>,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -107,7 +107,7 @@ fn is_linux_signal(signal: &str) -> bool {
 fn validate_handler(
     handler: &Object,
     kinds: &[&str],
-    around: Surroundings<'_>,
+    around: ProbeContext<'_>,
     path: &Path<'_>,
     errors: &mut Errors,
 ) {

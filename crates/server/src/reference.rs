@@ -29,7 +29,9 @@ pub use tenure_kinds::reference::Selectors;
 pub const GROUPS: [&str; 2] =
     [tenure_kinds::reference::GROUP, tenure_kinds::reference::REVIEW_GROUP];
 
-use tenure_kinds::reference::{GroupResourceRef, ReferenceKind, ServedResource, Surroundings};
+use tenure_kinds::reference::{
+    GroupResourceRef, ReferencePolicyKind, ServedResource, Surroundings,
+};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Kind, Object};
 
@@ -144,9 +146,9 @@ pub(crate) fn shown_version(served: &ServedKind, object: &Object) -> Option<Stri
 /// Whether a write of such an object may bring origins that are told beside the commits (R174), or what selectors
 /// look at.
 pub(crate) fn brings_origins(kind: &Kind) -> bool {
-    ReferenceKind::of(kind).is_some() || kind.group == "apiextensions.k8s.io"
+    ReferencePolicyKind::of(kind).is_some() || kind.group == "apiextensions.k8s.io"
 }
 
 fn is_strategy(kind: &Kind) -> bool {
-    ReferenceKind::of(kind) == Some(ReferenceKind::Strategy)
+    ReferencePolicyKind::of(kind) == Some(ReferencePolicyKind::Strategy)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::Complaints;
+use super::{Complaints, shipped};
 
 /// Words of our own that a reader would have to look up.
 const BANNED: [&str; 12] = [
@@ -59,8 +59,7 @@ impl Found {
         let name = room(file);
         let stem = file.rsplit('/').next().and_then(|last| last.strip_suffix(".rs"));
         self.look(&name, stem.unwrap_or_default());
-        let shipped = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-        for line in shipped.lines() {
+        for line in shipped(text).lines() {
             let Some((kind, defined)) = definition(line) else { continue };
             self.look(&name, defined);
             if !matches!(kind, "mod" | "fn") {

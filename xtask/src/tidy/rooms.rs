@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::Complaints;
+use super::{Complaints, shipped};
 
 /// Words that write to the world without the write path, and the files that are it, or have a reason.
 const WRITES: Rule = Rule {
@@ -108,8 +108,8 @@ impl Rule {
         {
             return Vec::new();
         }
-        let shipped = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-        let lines = shipped.lines().enumerate().filter(|(_, line)| !line.trim().starts_with("//"));
+        let lines =
+            shipped(text).lines().enumerate().filter(|(_, line)| !line.trim().starts_with("//"));
         lines
             .filter_map(|(number, line)| {
                 let word = self.words.iter().find(|word| line.contains(**word))?;

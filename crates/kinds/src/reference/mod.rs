@@ -35,7 +35,7 @@ pub const NAMES_MAX: usize = 16;
 
 /// One of the three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReferenceKind {
+pub enum ReferencePolicyKind {
     /// Where an API holds references.
     Strategy,
     /// Who serves references.
@@ -44,17 +44,17 @@ pub enum ReferenceKind {
     Grant,
 }
 
-impl ReferenceKind {
+impl ReferencePolicyKind {
     /// Which of the three a served kind is, if it is one.
     #[must_use]
-    pub fn of(kind: &Kind) -> Option<ReferenceKind> {
+    pub fn of(kind: &Kind) -> Option<ReferencePolicyKind> {
         if kind.group != GROUP || kind.type_name.is_empty() {
             return None;
         }
         Some(match kind.kind.as_ref() {
-            "ReferenceStrategy" => ReferenceKind::Strategy,
-            "ClusterReferenceConsumer" => ReferenceKind::Consumer,
-            "ReferenceGrant" => ReferenceKind::Grant,
+            "ReferenceStrategy" => ReferencePolicyKind::Strategy,
+            "ClusterReferenceConsumer" => ReferencePolicyKind::Consumer,
+            "ReferenceGrant" => ReferencePolicyKind::Grant,
             _ => return None,
         })
     }

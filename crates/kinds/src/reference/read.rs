@@ -6,7 +6,7 @@ use serde_json::Value;
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Object, ObjectExt};
 
-use super::ReferenceKind;
+use super::ReferencePolicyKind;
 
 /// A group and a resource, as an object names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,16 +89,16 @@ impl fmt::Display for TripleView<'_> {
 /// version only, or from all of them.
 #[must_use]
 pub fn triples<'a>(
-    kind: ReferenceKind,
+    kind: ReferencePolicyKind,
     object: &'a Object,
     version: Option<&str>,
 ) -> Vec<TripleView<'a>> {
     match kind {
-        ReferenceKind::Grant => vec![TripleView::read(object)],
-        ReferenceKind::Consumer => {
+        ReferencePolicyKind::Grant => vec![TripleView::read(object)],
+        ReferencePolicyKind::Consumer => {
             objects(object, "references").map(|(_, entry)| TripleView::read(entry)).collect()
         }
-        ReferenceKind::Strategy => {
+        ReferencePolicyKind::Strategy => {
             let origin = GroupResourceRef::read(object, "origin");
             let versions = objects(object, "versions").map(|(_, versioned)| versioned);
             let wanted =
@@ -117,7 +117,7 @@ pub fn triples<'a>(
 
 /// The distinct targets that an object names, in order.
 #[must_use]
-pub fn targets(kind: ReferenceKind, object: &Object) -> Vec<GroupResourceRef<'_>> {
+pub fn targets(kind: ReferencePolicyKind, object: &Object) -> Vec<GroupResourceRef<'_>> {
     let mut targets: Vec<GroupResourceRef<'_>> =
         triples(kind, object, None).into_iter().map(|triple| triple.target).collect();
     targets.sort_unstable();

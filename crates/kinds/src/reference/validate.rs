@@ -8,7 +8,7 @@ use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path, name};
 use tenure_reference::path::{BYTES_MAX, JsonPath as ReferencePath, JsonPathError};
 
 use super::read::TripleView;
-use super::{NAMES_MAX, ReferenceKind, Surroundings, is_everybody};
+use super::{NAMES_MAX, ReferencePolicyKind, Surroundings, is_everybody};
 
 const CLASSES_MAX: usize = 64;
 const REFERENCES_MAX: usize = 64;
@@ -25,10 +25,10 @@ pub fn validate(
     errors: &mut Errors,
 ) {
     let mut check = ReferenceValidator { around, errors };
-    match ReferenceKind::of(kind) {
-        Some(ReferenceKind::Strategy) => check.strategy(object, old),
-        Some(ReferenceKind::Consumer) => check.consumer(object, old),
-        Some(ReferenceKind::Grant) => check.grant(object, old),
+    match ReferencePolicyKind::of(kind) {
+        Some(ReferencePolicyKind::Strategy) => check.strategy(object, old),
+        Some(ReferencePolicyKind::Consumer) => check.consumer(object, old),
+        Some(ReferencePolicyKind::Grant) => check.grant(object, old),
         None => {}
     }
 }

@@ -7,7 +7,7 @@ use tenure_machinery::{Kind, Object, ObjectExt, Path};
 use tenure_reference::path::JsonPath as ReferencePath;
 
 use super::read::{GroupResourceRef, TripleView, namespace_selector, target_names};
-use super::{ReferenceKind, Surroundings, is_everybody};
+use super::{ReferencePolicyKind, Surroundings, is_everybody};
 
 /// The longest warning, in bytes.
 const BYTES_MAX: usize = 256;
@@ -34,10 +34,10 @@ pub fn warnings(
     around: &dyn Surroundings,
 ) -> Vec<String> {
     let mut tell = WarningCollector { around, lines: Vec::new() };
-    match ReferenceKind::of(kind) {
-        Some(ReferenceKind::Strategy) => tell.strategy(object),
-        Some(ReferenceKind::Consumer) => tell.consumer(object),
-        Some(ReferenceKind::Grant) => tell.grant(object, old),
+    match ReferencePolicyKind::of(kind) {
+        Some(ReferencePolicyKind::Strategy) => tell.strategy(object),
+        Some(ReferencePolicyKind::Consumer) => tell.consumer(object),
+        Some(ReferencePolicyKind::Grant) => tell.grant(object, old),
         None => {}
     }
     tell.lines

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::{
-    Pod, Violation, containers, containers_violation, context, quoted, setters, violation,
+    CheckedPod, Violation, containers, containers_violation, context, quoted, setters, violation,
 };
 use crate::view::{flag, int, items, map, text};
 
-pub(super) fn namespaces(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn namespaces(pod: CheckedPod<'_>) -> Option<Violation> {
     let shared: Vec<String> = ["hostNetwork", "hostPID", "hostIPC"]
         .into_iter()
         .filter(|name| flag(pod.spec, name))
@@ -19,7 +19,7 @@ pub(super) fn namespaces(pod: Pod<'_>) -> Option<Violation> {
     (!shared.is_empty()).then_some(Violation { reason: "host namespaces", detail })
 }
 
-pub(super) fn ports(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn ports(pod: CheckedPod<'_>) -> Option<Violation> {
     let used = |container: &Object| -> Vec<i64> {
         items(container, "ports")
             .filter_map(|port| int(port, "hostPort"))
@@ -35,7 +35,7 @@ pub(super) fn ports(pod: Pod<'_>) -> Option<Violation> {
 }
 
 /// Probes and hooks reach any address of the node's network if they name one.
-pub(super) fn probes_and_hooks(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn probes_and_hooks(pod: CheckedPod<'_>) -> Option<Violation> {
     let names = pod.bad(|container| !hosts(container).is_empty());
     if names.is_empty() {
         return None;
@@ -65,7 +65,7 @@ fn hosts(container: &Object) -> Vec<&str> {
     found
 }
 
-pub(super) fn windows_processes(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn windows_processes(pod: CheckedPod<'_>) -> Option<Violation> {
     let set = |context: Option<&Object>| {
         context.is_some_and(|of| of.bool_at(&["windowsOptions", "hostProcess"]) == Some(true))
     };

@@ -37,12 +37,12 @@ pub struct Violation {
 
 /// What a check looks at: a pod, or the template of pods.
 #[derive(Clone, Copy)]
-struct Pod<'a> {
+struct CheckedPod<'a> {
     annotations: Option<&'a Object>,
     spec: &'a Object,
 }
 
-type Run = fn(Pod<'_>) -> Option<Violation>;
+type Run = fn(CheckedPod<'_>) -> Option<Violation>;
 
 /// One check: from which minor version it runs in which form, and which baseline check it stands in for.
 struct Check {
@@ -133,7 +133,7 @@ impl Check {
 #[must_use]
 pub fn evaluate(wanted: LevelVersion, pod: &Object) -> Vec<Violation> {
     let empty = Object::new();
-    let pod = Pod {
+    let pod = CheckedPod {
         annotations: pod.map_at(&["metadata", "annotations"]),
         spec: map(pod, "spec").unwrap_or(&empty),
     };
@@ -163,7 +163,7 @@ pub fn details(violations: &[Violation]) -> String {
     violations.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-impl<'a> Pod<'a> {
+impl<'a> CheckedPod<'a> {
     /// Every container there is: those that come first, the main ones, those added later.
     fn containers(self) -> impl Iterator<Item = &'a Object> {
         ["initContainers", "containers", "ephemeralContainers"]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tenure_machinery::{Object, ObjectExt};
 
 use super::{
-    Pod, Violation, containers, containers_violation, context, quoted, setters, violation,
+    CheckedPod, Violation, containers, containers_violation, context, quoted, setters, violation,
 };
 use crate::view::{flag, map, texts};
 
@@ -31,14 +31,14 @@ fn said(context: Option<&Object>, name: &str) -> Option<bool> {
     context.and_then(|of| of.bool_at(&[name]))
 }
 
-pub(super) fn privileged(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn privileged(pod: CheckedPod<'_>) -> Option<Violation> {
     let names = pod.bad(|container| context(container).is_some_and(|of| flag(of, "privileged")));
     containers_violation("privileged", &names, |who| {
         format!("{who} must not set securityContext.privileged=true")
     })
 }
 
-pub(super) fn escalation(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn escalation(pod: CheckedPod<'_>) -> Option<Violation> {
     let names =
         pod.bad(|container| said(context(container), "allowPrivilegeEscalation") != Some(false));
     containers_violation("allowPrivilegeEscalation != false", &names, |who| {
@@ -46,7 +46,7 @@ pub(super) fn escalation(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn escalation_unless_windows(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn escalation_unless_windows(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { escalation(pod) }
 }
 
@@ -56,7 +56,10 @@ fn capabilities<'a>(container: &'a Object, list: &'static str) -> impl Iterator<
 }
 
 /// Which containers add capabilities that are not allowed, and which those are.
-fn added<'a>(pod: Pod<'a>, is_allowed: impl Fn(&str) -> bool) -> (Vec<&'a str>, BTreeSet<&'a str>) {
+fn added<'a>(
+    pod: CheckedPod<'a>,
+    is_allowed: impl Fn(&str) -> bool,
+) -> (Vec<&'a str>, BTreeSet<&'a str>) {
     let names = pod.bad(|container| capabilities(container, "add").any(|one| !is_allowed(one)));
     let bad = pod.containers().flat_map(|container| capabilities(container, "add"));
     let bad = bad.filter(|one| !is_allowed(one)).collect();
@@ -69,12 +72,12 @@ fn must_not_add(names: &[&str], bad: BTreeSet<&str>) -> String {
     format!("{who} must not have {} in securityContext.capabilities.add", quoted(&bad))
 }
 
-pub(super) fn added_capabilities(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn added_capabilities(pod: CheckedPod<'_>) -> Option<Violation> {
     let (names, bad) = added(pod, |one| DEFAULT_CAPABILITIES.contains(&one));
     containers_violation("non-default capabilities", &names, |_| must_not_add(&names, bad))
 }
 
-pub(super) fn dropped_capabilities(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn dropped_capabilities(pod: CheckedPod<'_>) -> Option<Violation> {
     let keeping = pod.bad(|container| capabilities(container, "drop").all(|one| one != "ALL"));
     let (adding, bad) = added(pod, |one| one == "NET_BIND_SERVICE");
     let mut faults = Vec::new();
@@ -89,7 +92,7 @@ pub(super) fn dropped_capabilities(pod: Pod<'_>) -> Option<Violation> {
     (!faults.is_empty()).then_some(Violation { reason: "unrestricted capabilities", detail })
 }
 
-pub(super) fn dropped_capabilities_unless_windows(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn dropped_capabilities_unless_windows(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { dropped_capabilities(pod) }
 }
 
@@ -97,7 +100,7 @@ fn mount_of(container: &Object) -> Option<&str> {
     context(container).and_then(|of| of.str_at(&["procMount"])).filter(|mount| *mount != "Default")
 }
 
-pub(super) fn proc_mount(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn proc_mount(pod: CheckedPod<'_>) -> Option<Violation> {
     let names = pod.bad(|container| mount_of(container).is_some());
     containers_violation("procMount", &names, |who| {
         let mounts: BTreeSet<&str> = pod.containers().filter_map(mount_of).collect();
@@ -106,12 +109,12 @@ pub(super) fn proc_mount(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn proc_mount_unless_mapped(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn proc_mount_unless_mapped(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.has_own_users() { None } else { proc_mount(pod) }
 }
 
 /// What nobody says is as bad as what is said wrong.
-pub(super) fn non_root(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn non_root(pod: CheckedPod<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let of_pod = said(pod.context(), "runAsNonRoot");
     let of = |container: &Object| said(context(container), "runAsNonRoot");
@@ -126,11 +129,11 @@ pub(super) fn non_root(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn non_root_unless_mapped(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn non_root_unless_mapped(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.has_own_users() { None } else { non_root(pod) }
 }
 
-pub(super) fn root_user(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn root_user(pod: CheckedPod<'_>) -> Option<Violation> {
     let is_root =
         |context: Option<&Object>| context.and_then(|of| of.int_at(&["runAsUser"])) == Some(0);
     let names = pod.bad(|container| is_root(context(container)));
@@ -139,6 +142,6 @@ pub(super) fn root_user(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn root_user_unless_mapped(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn root_user_unless_mapped(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.has_own_users() { None } else { root_user(pod) }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tenure_machinery::Object;
 
-use super::{Pod, Violation, containers_violation, context, quoted, setters, violation};
+use super::{CheckedPod, Violation, containers_violation, context, quoted, setters, violation};
 use crate::view::{items, map, text};
 
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -22,7 +22,7 @@ fn confines(kind: &str) -> bool {
 }
 
 /// Who sets a profile that does not confine, and which ones.
-fn unconfined<'a>(pod: Pod<'a>, name: &str) -> (Option<String>, BTreeSet<&'a str>) {
+fn unconfined<'a>(pod: CheckedPod<'a>, name: &str) -> (Option<String>, BTreeSet<&'a str>) {
     let bad = |context: Option<&'a Object>| profile(context, name).filter(|kind| !confines(kind));
     let names =
         pod.bad(|container| profile(context(container), name).is_some_and(|k| !confines(k)));
@@ -33,13 +33,13 @@ fn unconfined<'a>(pod: Pod<'a>, name: &str) -> (Option<String>, BTreeSet<&'a str
 }
 
 /// The annotations with this prefix, or of this name.
-fn annotations<'a>(pod: Pod<'a>, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn annotations<'a>(pod: CheckedPod<'a>, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let all = pod.annotations.into_iter().flatten();
     let texts = all.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
     texts.filter(move |(name, _)| name.starts_with(prefix))
 }
 
-pub(super) fn app_armor(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn app_armor(pod: CheckedPod<'_>) -> Option<Violation> {
     let (mut who, kinds) = unconfined(pod, "appArmorProfile");
     let allowed = |value: &str| {
         value.is_empty() || value == "runtime/default" || value.starts_with("localhost/")
@@ -64,17 +64,17 @@ pub(super) fn app_armor(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn selinux(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn selinux(pod: CheckedPod<'_>) -> Option<Violation> {
     selinux_of(pod, &["", "container_t", "container_init_t", "container_kvm_t"])
 }
 
-pub(super) fn selinux_1_31(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn selinux_1_31(pod: CheckedPod<'_>) -> Option<Violation> {
     const TYPES: [&str; 5] =
         ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
     selinux_of(pod, &TYPES)
 }
 
-fn selinux_of(pod: Pod<'_>, types: &[&str]) -> Option<Violation> {
+fn selinux_of(pod: CheckedPod<'_>, types: &[&str]) -> Option<Violation> {
     let faults = |context: Option<&Object>| -> Vec<String> {
         let Some(options) = context.and_then(|of| map(of, "seLinuxOptions")) else {
             return Vec::new();
@@ -96,7 +96,7 @@ fn selinux_of(pod: Pod<'_>, types: &[&str]) -> Option<Violation> {
 }
 
 /// Before there was a field, annotations chose the profile.
-pub(super) fn seccomp_annotations(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn seccomp_annotations(pod: CheckedPod<'_>) -> Option<Violation> {
     let allowed = |value: &str| {
         matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
     };
@@ -116,7 +116,7 @@ pub(super) fn seccomp_annotations(pod: Pod<'_>) -> Option<Violation> {
     (!bad.is_empty()).then_some(Violation { reason: "seccompProfile", detail })
 }
 
-pub(super) fn seccomp(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn seccomp(pod: CheckedPod<'_>) -> Option<Violation> {
     let (who, kinds) = unconfined(pod, "seccompProfile");
     let kinds: Vec<&str> = kinds.into_iter().collect();
     violation("seccompProfile", who, |who| {
@@ -125,7 +125,7 @@ pub(super) fn seccomp(pod: Pod<'_>) -> Option<Violation> {
 }
 
 /// What nobody says is as bad as what is said wrong.
-pub(super) fn required_seccomp(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn required_seccomp(pod: CheckedPod<'_>) -> Option<Violation> {
     let wrong = seccomp(pod);
     if wrong.is_some() || profile(pod.context(), "seccompProfile").is_some_and(confines) {
         return wrong;
@@ -138,7 +138,7 @@ pub(super) fn required_seccomp(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-pub(super) fn required_seccomp_unless_windows(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn required_seccomp_unless_windows(pod: CheckedPod<'_>) -> Option<Violation> {
     if pod.is_windows() { None } else { required_seccomp(pod) }
 }
 
@@ -160,7 +160,7 @@ const SYSCTLS: [(u32, &str); 14] = [
     (37, "net.ipv4.tcp_slow_start_after_idle"),
 ];
 
-fn sysctls_of(pod: Pod<'_>, minor: u32) -> Option<Violation> {
+fn sysctls_of(pod: CheckedPod<'_>, minor: u32) -> Option<Violation> {
     let allowed =
         |name: &str| SYSCTLS.iter().any(|(since, known)| *since <= minor && *known == name);
     let set = pod.context().into_iter().flat_map(|of| items(of, "sysctls"));
@@ -170,22 +170,22 @@ fn sysctls_of(pod: Pod<'_>, minor: u32) -> Option<Violation> {
     (!bad.is_empty()).then_some(Violation { reason: "forbidden sysctls", detail })
 }
 
-pub(super) fn sysctls(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn sysctls(pod: CheckedPod<'_>) -> Option<Violation> {
     sysctls_of(pod, 0)
 }
 
-pub(super) fn sysctls_1_27(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn sysctls_1_27(pod: CheckedPod<'_>) -> Option<Violation> {
     sysctls_of(pod, 27)
 }
 
-pub(super) fn sysctls_1_29(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn sysctls_1_29(pod: CheckedPod<'_>) -> Option<Violation> {
     sysctls_of(pod, 29)
 }
 
-pub(super) fn sysctls_1_32(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn sysctls_1_32(pod: CheckedPod<'_>) -> Option<Violation> {
     sysctls_of(pod, 32)
 }
 
-pub(super) fn sysctls_1_37(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn sysctls_1_37(pod: CheckedPod<'_>) -> Option<Violation> {
     sysctls_of(pod, 37)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tenure_machinery::Object;
 
-use super::{Pod, Violation, counted, quoted};
+use super::{CheckedPod, Violation, counted, quoted};
 use crate::view::{has, items, text};
 
 /// The sources that even restricted pods may have.
@@ -20,7 +20,7 @@ const SAFE: [&str; 9] = [
     "secret",
 ];
 
-pub(super) fn host_paths(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn host_paths(pod: CheckedPod<'_>) -> Option<Violation> {
     let names: Vec<&str> = items(pod.spec, "volumes")
         .filter(|volume| has(volume, "hostPath"))
         .map(|volume| text(volume, "name"))
@@ -29,7 +29,7 @@ pub(super) fn host_paths(pod: Pod<'_>) -> Option<Violation> {
     (!names.is_empty()).then_some(Violation { reason: "hostPath volumes", detail })
 }
 
-pub(super) fn kinds(pod: Pod<'_>) -> Option<Violation> {
+pub(super) fn kinds(pod: CheckedPod<'_>) -> Option<Violation> {
     let is_safe = |volume: &&Object| SAFE.iter().any(|source| has(volume, source));
     let bad: Vec<&Object> = items(pod.spec, "volumes").filter(|volume| !is_safe(volume)).collect();
     if bad.is_empty() {

@@ -1,7 +1,7 @@
 //! What a strategy, a consumer or a grant means beside the others: worth telling, never refused
 //! (spec/referential-authorization.md R34–R42).
 
-use tenure_kinds::reference::{self, ReferenceKind, TripleView, line, triples};
+use tenure_kinds::reference::{self, ReferencePolicyKind, TripleView, line, triples};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Object, ObjectExt};
 use tenure_rbac::{RbacDecision, RequestAttributes, Requester};
@@ -23,17 +23,17 @@ pub(super) fn warnings(
     new: &Object,
 ) -> Vec<String> {
     let kind = &request.served.kind;
-    let Some(of) = ReferenceKind::of(kind) else { return Vec::new() };
+    let Some(of) = ReferencePolicyKind::of(kind) else { return Vec::new() };
     let around = ReferenceContext::now(api);
     let mut lines = reference::warnings(kind, new, old, &around);
     let beside = CounterpartCheck { api, around, new, strategies: all(state, STRATEGIES) };
     match of {
-        ReferenceKind::Grant => {
+        ReferencePolicyKind::Grant => {
             let triple = TripleView::read(new);
             lines.extend(beside.no_strategy("", &triple));
             lines.extend(no_consumer(&all(state, CONSUMERS), &[triple]));
         }
-        ReferenceKind::Consumer => {
+        ReferencePolicyKind::Consumer => {
             lines.extend(beside.closed());
             for (index, entry) in objects(new, "references") {
                 let place = format!("references[{index}]");
@@ -41,7 +41,7 @@ pub(super) fn warnings(
             }
             lines.extend(beside.broad());
         }
-        ReferenceKind::Strategy => {
+        ReferencePolicyKind::Strategy => {
             lines.extend(beside.void());
             lines.extend(no_consumer(&all(state, CONSUMERS), &triples(of, new, None)));
         }
@@ -59,7 +59,7 @@ fn no_consumer(consumers: &[Object], wanted: &[TripleView<'_>]) -> Option<String
     let known: Vec<(&str, TripleView<'_>)> = consumers
         .iter()
         .flat_map(|consumer| {
-            let of = triples(ReferenceKind::Consumer, consumer, None);
+            let of = triples(ReferencePolicyKind::Consumer, consumer, None);
             of.into_iter().map(|triple| (consumer.name(), triple))
         })
         .collect();
@@ -102,7 +102,7 @@ impl CounterpartCheck<'_> {
             .strategies
             .iter()
             .flat_map(|strategy| {
-                let of = triples(ReferenceKind::Strategy, strategy, None);
+                let of = triples(ReferencePolicyKind::Strategy, strategy, None);
                 of.into_iter().map(|triple| (strategy.name(), triple))
             })
             .collect();
@@ -131,7 +131,7 @@ impl CounterpartCheck<'_> {
         let Some((index, read)) = self.version_read(self.new) else { return Vec::new() };
         let field = format!("versions[{index}].classPath");
         let partitions = is_partitioned(read);
-        let mine = triples(ReferenceKind::Strategy, self.new, Some(text(read, "version")));
+        let mine = triples(ReferencePolicyKind::Strategy, self.new, Some(text(read, "version")));
         let others = self.strategies.iter().filter(|other| other.name() != self.new.name());
         others
             .filter_map(|other| {
@@ -139,7 +139,8 @@ impl CounterpartCheck<'_> {
                 if is_partitioned(theirs) == partitions {
                     return None;
                 }
-                let of = triples(ReferenceKind::Strategy, other, Some(text(theirs, "version")));
+                let of =
+                    triples(ReferencePolicyKind::Strategy, other, Some(text(theirs, "version")));
                 let shared = of.iter().find(|triple| mine.contains(triple))?;
                 let why = if partitions {
                     format!("ReferenceStrategy {:?} covers {shared} without it", other.name())
@@ -157,10 +158,10 @@ impl CounterpartCheck<'_> {
         if selects || !self.new.list_at(&["classNames"]).is_empty() {
             return None;
         }
-        let mine = triples(ReferenceKind::Consumer, self.new, None);
+        let mine = triples(ReferencePolicyKind::Consumer, self.new, None);
         self.strategies.iter().find_map(|strategy| {
             let (_, read) = self.version_read(strategy).filter(|(_, read)| is_partitioned(read))?;
-            let of = triples(ReferenceKind::Strategy, strategy, Some(text(read, "version")));
+            let of = triples(ReferencePolicyKind::Strategy, strategy, Some(text(read, "version")));
             let shared = of.iter().find(|triple| mine.contains(triple))?;
             let why = format!(
                 "absent, but ReferenceStrategy {:?} has classes for {shared}; that part of the consumer \
@@ -190,7 +191,7 @@ impl CounterpartCheck<'_> {
         let who = Requester { user: &user, groups: &groups };
         let rbac = self.api.access.rbac();
         let broad =
-            reference::targets(ReferenceKind::Consumer, self.new).into_iter().find(|to| {
+            reference::targets(ReferencePolicyKind::Consumer, self.new).into_iter().find(|to| {
                 let asked = RequestAttributes::Resource {
                     verb: "list",
                     group: to.group,

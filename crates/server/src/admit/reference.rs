@@ -4,7 +4,7 @@
 //! What a writer holds only because something refers to it does not count: it may not be handed on (R104).
 
 use tenure_kinds::reference::{
-    GROUP, GroupResourceRef, ReferenceKind, namespace_selector, target_names, targets,
+    GROUP, GroupResourceRef, ReferencePolicyKind, namespace_selector, target_names, targets,
 };
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_rbac::RequestAttributes;
@@ -25,17 +25,17 @@ pub(super) fn may_hand_out(
     new: &Object,
 ) -> Result<(), Failure> {
     let kind = &request.served.kind;
-    let Some(of) = ReferenceKind::of(kind) else { return Ok(()) };
+    let Some(of) = ReferencePolicyKind::of(kind) else { return Ok(()) };
     if old.is_some_and(|old| tenure_rbac::is_upkeep(old, new)) {
         return Ok(());
     }
     let asker = Asker { api, request };
     let missing = match of {
-        ReferenceKind::Grant => asker.missing_names(new),
+        ReferencePolicyKind::Grant => asker.missing_names(new),
         _ if api.access.references().unchecked_consumers => Vec::new(),
         _ => targets(of, new).into_iter().filter_map(|to| asker.missing_everywhere(to)).collect(),
     };
-    let selects = of == ReferenceKind::Grant && namespace_selector(new).is_some();
+    let selects = of == ReferencePolicyKind::Grant && namespace_selector(new).is_some();
     let selects = selects && !asker.may_write(SELECT, new);
     if (missing.is_empty() && !selects) || asker.may_write("escalate", new) {
         return Ok(());
