@@ -37,6 +37,10 @@ const STREAMS_LIMIT: Duration = Duration::from_secs(30);
 /// taken for the end.
 const SILENCE: Duration = Duration::from_millis(500);
 
+/// How long the command of a client that has left may go on: what was written last may still be read. Tools
+/// that copy files leave as soon as they have written.
+const LAST_INPUT_LIMIT: Duration = Duration::from_secs(3);
+
 /// A session on which nothing moves for this long is ended (R128); looked at in quarters.
 const IDLE_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 
@@ -175,10 +179,19 @@ async fn serve(service: &Service, client: CommandClient, streams: Streams, job: 
             (Err(error), _) => CommandOutcome::Failed(format!("{what}: {error}")),
         })
     };
+    let is_command = matches!(job, Job::Exec { .. });
     // Whatever belongs to the session is dropped with the work, and that ends a command.
-    let outcome = tokio::select! {
-        outcome = work => outcome,
-        () = gone => return,
+    let outcome = {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            outcome = &mut work => outcome,
+            () = gone => {
+                if is_command {
+                    let _ = tokio::time::timeout(LAST_INPUT_LIMIT, work).await;
+                }
+                return;
+            }
+        }
     };
     if let Ok(outcome) = outcome {
         output.end(&outcome).await;

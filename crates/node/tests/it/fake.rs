@@ -100,6 +100,17 @@ impl Stage {
                 self.out(format!("{columns}x{rows}").as_bytes()).await;
                 0
             }
+            ["take"] => {
+                // Reads slowly, and counts once there is nothing more.
+                let (mut stdin, mut total) = (self.stdin.take().unwrap(), 0);
+                let mut buffer = vec![0; PIPE];
+                while let Ok(count @ 1..) = stdin.read(&mut buffer).await {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    total += count;
+                }
+                self.written.fetch_add(total, Ordering::SeqCst);
+                0
+            }
             ["leave"] => {
                 // A process left behind keeps the output open for ever.
                 self.out(b"left").await;

@@ -332,6 +332,21 @@ async fn a_client_that_leaves_ends_its_command() {
     until("the command has ended", || playing() == 0).await;
 }
 
+/// Ansible's `k8s_cp` writes an archive to `tar` and closes the socket at once.
+#[tokio::test]
+async fn r128_what_a_client_wrote_before_it_left_is_read() {
+    let node = Node::new();
+    let path = exec("take", "input=1&output=1");
+    let mut socket = websocket(&node, &path, "v4.channel.k8s.io").await;
+    for _ in 0..3 {
+        socket.send(Message::Binary(Protocol::V4.encode(0, &[b'x'; 1000]))).await.unwrap();
+    }
+    socket.close(None).await.unwrap();
+    drop(socket);
+    until("all of it is read", || node.runtime.written.load(Ordering::SeqCst) == 3000).await;
+    until("the command has ended", || node.runtime.playing.load(Ordering::SeqCst) == 0).await;
+}
+
 #[tokio::test]
 async fn a_client_that_stops_reading_stops_the_command_not_the_node() {
     let node = Node::new();
