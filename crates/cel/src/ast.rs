@@ -41,8 +41,11 @@ pub(crate) enum ExprKind {
     },
     List(Vec<Element>),
     Map(Vec<MapEntry>),
-    /// `Name{…}`, which no rule may use: the name is kept for the message.
-    Struct(Arc<str>),
+    /// `Name{…}`, which only mutations may use.
+    Struct {
+        name: Arc<str>,
+        fields: Vec<StructField>,
+    },
     Fold(Box<Fold>),
 }
 
@@ -60,6 +63,13 @@ pub(crate) enum Literal {
 #[derive(Clone, Debug)]
 pub(crate) struct Element {
     pub(crate) optional: bool,
+    pub(crate) value: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StructField {
+    pub(crate) optional: bool,
+    pub(crate) name: Arc<str>,
     pub(crate) value: Expr,
 }
 
@@ -106,9 +116,7 @@ impl Expr {
 impl ExprKind {
     fn parts(&self) -> Box<dyn Iterator<Item = &Expr> + '_> {
         match self {
-            ExprKind::Literal(_) | ExprKind::Ident(_) | ExprKind::Struct(_) => {
-                Box::new(std::iter::empty())
-            }
+            ExprKind::Literal(_) | ExprKind::Ident(_) => Box::new(std::iter::empty()),
             ExprKind::Select { operand, .. } | ExprKind::OptionalSelect { operand, .. } => {
                 Box::new(std::iter::once(&**operand))
             }
@@ -117,6 +125,7 @@ impl ExprKind {
             }
             ExprKind::List(elements) => Box::new(elements.iter().map(|e| &e.value)),
             ExprKind::Map(entries) => Box::new(entries.iter().flat_map(|e| [&e.key, &e.value])),
+            ExprKind::Struct { fields, .. } => Box::new(fields.iter().map(|field| &field.value)),
             ExprKind::Fold(f) => {
                 Box::new([&f.range, &f.init, &f.condition, &f.step, &f.result].into_iter())
             }

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::ast::{Element, Expr, ExprKind, Fold, Literal, MapEntry};
+use crate::ast::{Element, Expr, ExprKind, Fold, Literal, MapEntry, StructField};
 use crate::env::Env;
 use crate::error::CompileError;
 use crate::library::regexes::CompiledRegex;
 use crate::library::{Function, find};
 use crate::node::{Call, FoldNode, NodeKind, SelectMode, TypedNode};
 use crate::shape::ShapeKind;
+use crate::structs::{JSON_PATCH, OBJECT};
 use crate::time;
 use crate::types::Type;
 use crate::unify::{Substitution, wider};
@@ -17,6 +18,9 @@ use crate::value::Value;
 
 /// How many errors are told; the rest follow from these or can wait.
 const ERRORS_MAX: usize = 10;
+
+/// The one function that only patches know.
+const ESCAPE_KEY: &str = "jsonpatch.escapeKey";
 
 /// Names that stand for types.
 const TYPE_NAMES: [&str; 19] = [
@@ -58,6 +62,7 @@ pub(crate) fn check(text: &str, expr: &Expr, env: &Env) -> Result<CheckedExpress
         known: Substitution::default(),
         errors: vec![],
         mixed_allowed: false,
+        patches: env.patches,
         literals: vec![],
     };
     let mut node = checker.expr(expr);
@@ -79,6 +84,8 @@ struct Checker<'t> {
     errors: Vec<CompileError>,
     /// Whether lists and maps may mix types here, as the arguments of `format` may.
     mixed_allowed: bool,
+    /// Whether the expression makes patches.
+    patches: bool,
     /// The types in each list or map written out, to be compared when all are known.
     literals: Vec<Vec<(usize, Type)>>,
 }
@@ -135,7 +142,7 @@ impl Checker<'_> {
             ExprKind::Call { name, target, args } => self.call(at, name, target.as_deref(), args),
             ExprKind::List(elements) => self.list(at, elements),
             ExprKind::Map(entries) => self.map(at, entries),
-            ExprKind::Struct(name) => self.undeclared(at, name),
+            ExprKind::Struct { name, fields } => self.make(at, name, fields),
             ExprKind::Fold(fold) => self.fold(at, fold),
         }
     }
@@ -201,6 +208,7 @@ impl Checker<'_> {
                 },
                 _ => Type::Dyn,
             },
+            Type::Struct(name) => self.field_type(at, name, field),
             Type::Param(_) => {
                 self.known.assign(&Type::Dyn, &target);
                 Type::Dyn
@@ -236,7 +244,8 @@ impl Checker<'_> {
             };
         };
         let dotted = target.dotted().map(|prefix| format!("{prefix}.{name}"));
-        if let Some(function) = dotted.and_then(|name| find(&name)) {
+        let known = |name: String| find(&name).filter(|_| self.patches || name != ESCAPE_KEY);
+        if let Some(function) = dotted.and_then(known) {
             return self.resolve_call(at, function, false, nodes);
         }
         nodes.insert(0, self.expr(target));
@@ -436,6 +445,44 @@ impl Checker<'_> {
         TypedNode { ty: Type::map(key_type, value_type), at, kind: NodeKind::Map(out) }
     }
 
+    /// `Name{…}`: an object of the patched kind or a part of one, whose fields are looked at when the patch is
+    /// applied, or an operation of a JSON patch.
+    fn make(&mut self, at: usize, name: &Arc<str>, fields: &[StructField]) -> TypedNode {
+        if !self.patches || !is_struct(name) {
+            return self.undeclared(at, name);
+        }
+        let mut made = vec![];
+        for field in fields {
+            let node = self.expr(&field.value);
+            let found = self.unwrapped(&node, field.optional);
+            let wanted = self.field_type(field.value.at, name, &field.name);
+            if !self.known.assign(&found, &wanted) {
+                let found = self.known.resolve(&found, true);
+                let message = format!(
+                    "expected type of field '{}' is '{wanted}' but provided type is '{found}'",
+                    field.name
+                );
+                self.error(node.at, &message);
+            }
+            made.push((field.optional, Arc::clone(&field.name), node));
+        }
+        let kind = NodeKind::Struct { name: Arc::clone(name), fields: made };
+        TypedNode { ty: Type::Struct(Arc::clone(name)), at, kind }
+    }
+
+    /// The type of a field of a struct.
+    fn field_type(&mut self, at: usize, of: &str, field: &str) -> Type {
+        match field {
+            _ if of != JSON_PATCH => Type::Dyn,
+            "op" | "path" | "from" => Type::String,
+            "value" => Type::Dyn,
+            _ => {
+                self.error(at, &format!("undefined field '{field}'"));
+                Type::Error
+            }
+        }
+    }
+
     fn fold(&mut self, at: usize, fold: &Fold) -> TypedNode {
         let range = self.expr(&fold.range);
         let init = self.expr(&fold.init);
@@ -525,6 +572,12 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Whether patches are made of this.
+fn is_struct(name: &str) -> bool {
+    name == JSON_PATCH
+        || name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// A type of the table, its letters replaced by unknown types of this call.

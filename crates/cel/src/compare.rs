@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::error::EvalError;
 use crate::meter::{Meter, VISIT};
 use crate::shape::{DeclaredType, ListKind, ShapeKind};
-use crate::value::{ListValue, MapKey, MapValue, Value};
+use crate::value::{ListValue, MapKey, MapValue, StructValue, Value};
 
 type Truth = Result<bool, EvalError>;
 
@@ -37,6 +37,7 @@ pub(crate) fn equal<'a>(meter: &mut Meter, a: &Value<'a>, b: &Value<'a>) -> Trut
         (Value::Object(a, shape), Value::Object(b, other)) => {
             return objects(meter, (a, shape), (b, other));
         }
+        (Value::Struct(a), Value::Struct(b)) => return structs(meter, a, b),
         (Value::Optional(a), Value::Optional(b)) => match (a, b) {
             (Some(a), Some(b)) => return equal(meter, a, b),
             (a, b) => a.is_none() && b.is_none(),
@@ -170,6 +171,20 @@ fn maps<'a>(meter: &mut Meter, a: &MapValue<'a>, b: &MapValue<'a>) -> Truth {
             return Ok(false);
         };
         if !equal(meter, &x, &y)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Two are equal when they are of one type and all their fields are.
+fn structs<'a>(meter: &mut Meter, a: &StructValue<'a>, b: &StructValue<'a>) -> Truth {
+    if a.name != b.name || a.fields.len() != b.fields.len() {
+        return Ok(false);
+    }
+    for ((name, x), (other, y)) in a.fields.iter().zip(&b.fields) {
+        meter.work(NAMED_PAIR)?;
+        if name != other || !equal(meter, x, y)? {
             return Ok(false);
         }
     }

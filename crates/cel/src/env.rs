@@ -9,6 +9,8 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     pub(crate) variables: Vec<Variable>,
+    /// Whether expressions make patches.
+    pub(crate) patches: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +54,12 @@ impl Env {
                 env
             }
         }
+    }
+
+    /// Expressions may make `Object{…}`, `Object.spec{…}` and the like, and `JSONPatch{…}`.
+    #[must_use]
+    pub fn with_patches(self) -> Env {
+        Env { patches: true, ..self }
     }
 
     /// One more variable, with data of this shape.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::library::Function;
-use crate::meter::CHECK_COST;
+use crate::meter::{CHECK_COST, STRUCT_COST};
 use crate::node::{Call, FoldNode, NodeKind, SelectMode, TypedNode};
 use crate::shape::{DeclaredType, ShapeStep};
 use crate::types::{Opaque, Type};
@@ -138,6 +138,11 @@ impl Estimator<'_> {
             NodeKind::Call(call) => self.call(call),
             NodeKind::List(items) => self.list(items),
             NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Struct { fields, .. } => {
+                let fields = fields.iter().map(|(.., value)| self.visit(value).cost);
+                let cost = fields.fold(Cost::fixed(STRUCT_COST), Cost::plus);
+                NodeEstimate { size: Some(Cost::fixed(1)), ..NodeEstimate::of(cost) }
+            }
             NodeKind::Fold(fold) => self.fold(fold),
         }
     }
@@ -397,7 +402,7 @@ impl OverloadContext<'_, '_> {
                 (self.search(), None)
             }
             "url" => (self.size(0).scaled(0.1), Some(self.size(0))),
-            "lowerAscii" | "upperAscii" | "substring" | "trim" => {
+            "lowerAscii" | "upperAscii" | "substring" | "trim" | "jsonpatch.escapeKey" => {
                 (self.size(0).scaled(0.1), Some(self.size(0)))
             }
             "replace" => (self.size(0).scaled(0.2), Some(self.replaced())),

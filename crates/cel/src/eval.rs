@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use crate::error::{EvalError, EvalErrorKind};
 use crate::library::regexes::run_written;
 use crate::library::{CostModel, operators};
-use crate::meter::{Meter, VISIT, scaled};
+use crate::meter::{Meter, STRUCT_COST, VISIT, scaled};
 use crate::node::{Call, FoldNode, NodeKind, Quantifier, SelectMode, TypedNode};
 use crate::types::Type;
-use crate::value::{ListValue, MapKey, MapValue, Value};
+use crate::value::{ListValue, MapKey, MapValue, StructValue, Value};
 
 type Made<'a> = Result<Value<'a>, EvalError>;
 
@@ -64,6 +64,7 @@ impl<'a> Evaluator<'a, '_> {
             NodeKind::Call(call) => self.call(call, &node.ty),
             NodeKind::List(items) => self.list(items),
             NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Struct { name, fields } => self.make(name, fields),
             NodeKind::Fold(fold) => self.fold(fold),
         }
     }
@@ -222,6 +223,20 @@ impl<'a> Evaluator<'a, '_> {
         }
         self.meter.charge(30)?;
         Ok(Value::map(out))
+    }
+
+    fn make(&mut self, name: &Arc<str>, fields: &[(bool, Arc<str>, TypedNode)]) -> Made<'a> {
+        let mut made = std::collections::BTreeMap::new();
+        for (optional, field, value) in fields {
+            let value = match self.eval(value)? {
+                Value::Optional(None) if *optional => continue,
+                Value::Optional(Some(inner)) if *optional => (*inner).clone(),
+                value => value,
+            };
+            made.insert(Arc::clone(field), value);
+        }
+        self.meter.charge(STRUCT_COST)?;
+        Ok(Value::Struct(Arc::new(StructValue { name: Arc::clone(name), fields: made })))
     }
 
     fn fold(&mut self, fold: &FoldNode) -> Made<'a> {

@@ -27,6 +27,7 @@ mod node;
 mod parse;
 mod program;
 mod shape;
+mod structs;
 mod time;
 mod types;
 mod unify;
@@ -46,6 +47,7 @@ pub use meter::{
 };
 pub use program::{Bindings, Program, compile, compile_message, compile_rule};
 pub use shape::{DeclaredType, REQUEST_BYTES_MAX};
+pub use structs::{JSON_PATCH, OBJECT};
 pub use time::Stamp;
 pub use types::{Opaque, Type};
-pub use value::{ListValue, MapKey, MapValue, Text, Value};
+pub use value::{ListValue, MapKey, MapValue, StructValue, Text, Value};

@@ -102,6 +102,8 @@ pub(crate) const CHECK_COST: u64 = 350_000;
 const CHECKS_PER_CALL: u64 = CALL_COST_MAX / CHECK_COST;
 /// What a check of rights takes, in units.
 const CHECK_TIME: u64 = 200;
+/// What making a struct costs.
+pub(crate) const STRUCT_COST: u64 = 40;
 /// What visiting one value is worth in bytes.
 pub(crate) const VISIT: u64 = 32;
 

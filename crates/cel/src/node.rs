@@ -41,6 +41,11 @@ pub(crate) enum NodeKind {
     Call(Box<Call>),
     List(Vec<(bool, TypedNode)>),
     Map(Vec<(bool, TypedNode, TypedNode)>),
+    /// `Name{…}`: its fields, those that may be absent marked.
+    Struct {
+        name: Arc<str>,
+        fields: Vec<(bool, Arc<str>, TypedNode)>,
+    },
     Fold(Box<FoldNode>),
 }
 
@@ -121,6 +126,7 @@ impl TypedNode {
             NodeKind::Call(call) => call.args.iter_mut().collect(),
             NodeKind::List(items) => items.iter_mut().map(|(_, item)| item).collect(),
             NodeKind::Map(entries) => entries.iter_mut().flat_map(|(_, k, v)| [k, v]).collect(),
+            NodeKind::Struct { fields, .. } => fields.iter_mut().map(|(.., value)| value).collect(),
             NodeKind::Fold(fold) => {
                 let FoldNode { range, init, condition, step, result, .. } = &mut **fold;
                 vec![range, init, condition, step, result]

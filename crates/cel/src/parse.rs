@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::ast::{DEPTH_MAX, Element, Expr, ExprKind, Literal, MapEntry};
+use crate::ast::{DEPTH_MAX, Element, Expr, ExprKind, Literal, MapEntry, StructField};
 use crate::error::CompileError;
 use crate::lex::{Token, TokenKind, tokens};
 use crate::macros;
@@ -260,8 +260,8 @@ impl ExpressionParser<'_> {
             } else if self.is("{") && operand.dotted().is_some() {
                 let name = operand.dotted().unwrap_or_default();
                 self.at += 1;
-                self.skip_fields()?;
-                operand = self.node(at, ExprKind::Struct(name.into()))?;
+                let fields = self.fields()?;
+                operand = self.node(at, ExprKind::Struct { name: name.into(), fields })?;
             } else {
                 return Ok(operand);
             }
@@ -386,22 +386,25 @@ impl ExpressionParser<'_> {
         self.node(at, ExprKind::Map(entries))
     }
 
-    /// Reads the fields of a message literal and forgets them: no rule can build a message.
-    fn skip_fields(&mut self) -> Result<(), CompileError> {
+    /// The fields of `Name{…}`.
+    fn fields(&mut self) -> Result<Vec<StructField>, CompileError> {
+        let mut fields = vec![];
         while !self.take("}") {
-            self.take("?");
-            match self.kind() {
-                TokenKind::Ident(_) | TokenKind::Quoted(_) => self.at += 1,
+            let optional = self.take("?");
+            let name = match self.kind() {
+                TokenKind::Ident(name) if !is_word_token(&name) => name,
+                TokenKind::Quoted(name) => name,
                 _ => return Err(self.unexpected("a name")),
-            }
+            };
+            self.at += 1;
             self.expect(":")?;
-            self.expression()?;
+            fields.push(StructField { optional, name, value: self.expression()? });
             if !self.take(",") {
                 self.expect("}")?;
                 break;
             }
         }
-        Ok(())
+        Ok(fields)
     }
 
     fn literal(&mut self) -> Result<Literal, CompileError> {

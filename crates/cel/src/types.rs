@@ -38,6 +38,8 @@ pub enum Type {
     Type,
     /// An object whose fields a schema names; two are equal when the schema is the same place.
     Object(Arc<DeclaredType>),
+    /// What `Name{…}` makes, by its name.
+    Struct(Arc<str>),
     /// A type of the Kubernetes libraries.
     Opaque(Opaque),
     /// A type not yet known, while checking.
@@ -137,6 +139,7 @@ impl PartialEq for Type {
             (Type::Map(a, b), Type::Map(c, d)) => a == c && b == d,
             (Type::Object(a), Type::Object(b)) => Arc::ptr_eq(a, b),
             (Type::Opaque(a), Type::Opaque(b)) => a == b,
+            (Type::Struct(a), Type::Struct(b)) => a == b,
             (Type::Param(a), Type::Param(b)) => a == b,
             _ => core::mem::discriminant(self) == core::mem::discriminant(other),
         }
@@ -158,6 +161,7 @@ impl fmt::Display for Type {
             Type::Timestamp => "timestamp",
             Type::Type => "type",
             Type::Object(_) => "object",
+            Type::Struct(name) => name,
             Type::Error => "!error!",
             Type::Opaque(opaque) => opaque.name(),
             Type::List(element) => return write!(f, "list({element})"),

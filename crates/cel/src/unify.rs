@@ -79,6 +79,7 @@ impl Substitution {
                 other,
                 Type::Null
                     | Type::Object(_)
+                    | Type::Struct(_)
                     | Type::Opaque(_)
                     | Type::Optional(_)
                     | Type::Duration

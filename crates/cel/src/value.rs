@@ -45,6 +45,8 @@ pub enum Value<'a> {
     Map(MapValue<'a>),
     /// An object with the members its shape names.
     Object(&'a JsonMap<String, Json>, &'a DeclaredType),
+    /// What `Name{…}` made.
+    Struct(Arc<StructValue<'a>>),
     /// A value that may be absent.
     Optional(Option<Arc<Value<'a>>>),
     /// A type, by name.
@@ -105,6 +107,14 @@ pub enum MapValue<'a> {
     Json(&'a JsonMap<String, Json>, &'a DeclaredType),
     /// Made by the expression.
     Made(Arc<BTreeMap<MapKey<'a>, Value<'a>>>),
+}
+
+/// An object or a patch that an expression spelled out.
+#[derive(Clone, Debug)]
+pub struct StructValue<'a> {
+    /// Such as `Object.spec`.
+    pub(crate) name: Arc<str>,
+    pub(crate) fields: BTreeMap<Arc<str>, Value<'a>>,
 }
 
 /// What a map is looked up by.
@@ -321,7 +331,7 @@ impl<'a> Value<'a> {
             Value::Timestamp(_) => "google.protobuf.Timestamp",
             Value::List(_) => "list",
             Value::Map(_) => "map",
-            Value::Object(..) => "object",
+            Value::Object(..) | Value::Struct(_) => "object",
             Value::Optional(_) => "optional_type",
             Value::Type(_) => "type",
             Value::Url(_) => "kubernetes.URL",
@@ -349,6 +359,7 @@ impl<'a> Value<'a> {
                 }
             }
             Value::Map(map) => map.get(&MapKey::String(Text::Shared(field.into()))),
+            Value::Struct(made) => Ok(made.fields.get(field).cloned()),
             _ => Err(EvalError::no_such_overload()),
         }
     }

@@ -9,6 +9,8 @@ pub enum PatchErrorKind {
     BadRequest,
     /// The patch is well formed but does not apply to this object.
     Unprocessable,
+    /// A `test` of the patch does not hold for this object.
+    TestFailed,
     /// The patch asks for more than the server is willing to do.
     TooLarge,
     /// The patch met a state that should not exist.
@@ -31,6 +33,10 @@ impl PatchError {
 
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self { kind: PatchErrorKind::Unprocessable, message: message.into() }
+    }
+
+    pub(crate) fn test_failed(message: impl Into<String>) -> Self {
+        Self { kind: PatchErrorKind::TestFailed, message: message.into() }
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {

@@ -199,7 +199,7 @@ impl TargetDocument {
         if equal {
             return Ok(());
         }
-        Err(PatchError::unprocessable(format!("testing value {} failed", shown(pointer))))
+        Err(PatchError::test_failed(format!("testing value {} failed", shown(pointer))))
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
     fn r83_failing_test_refuses_the_patch() {
         let object = json!({"data": {"b": "2"}});
         let test = |value: Value| json!([{"op": "test", "path": "/data/b", "value": value}]);
-        assert_eq!(run(object.clone(), test(json!("x"))), REFUSED);
+        assert_eq!(run(object.clone(), test(json!("x"))), Err(PatchErrorKind::TestFailed));
         assert_eq!(run(object.clone(), test(json!("2"))), Ok(object.clone()));
         let absent = json!([{"op": "test", "path": "/data/q", "value": null}]);
         assert_eq!(run(object.clone(), absent), Ok(object));

@@ -309,7 +309,13 @@ async fn enforce(
         kind: Some(("", "v1", kind)),
         options: None,
     };
-    admit::review(api, &mut request, subject, Some(&mut options)).await
+    let asked = options.clone();
+    admit::review(api, &mut request, subject, Some(&mut options)).await?;
+    match options == asked {
+        true => Ok(()),
+        // What is not done must not look as if it were.
+        false => Err(Failure::internal("admission may not change the options of a connection")),
+    }
 }
 
 /// Anything that a node serves.

@@ -118,11 +118,11 @@ pub struct PreparedWrite {
 enum WriteMethod {
     /// Everybody was asked: it only has to be committed.
     Commit(Proposal),
-    /// Webhooks are asked first; what has moved by then is seen by the guards.
+    /// Webhooks or policies that change objects are asked first; what has moved by then is seen by the guards.
     Defer(Box<DeferredWrite>),
 }
 
-/// A write about which webhooks have to be asked.
+/// A write about which webhooks, or policies that change objects, have to be asked.
 struct DeferredWrite {
     writer: InternalWriter,
     request: ResourceRequest,
@@ -131,7 +131,7 @@ struct DeferredWrite {
 }
 
 enum DeferredChange {
-    /// The object becomes this, as far as webhooks leave it so.
+    /// The object becomes this, as far as they leave it so.
     Update { new: Object, relied_on: Vec<Precondition> },
     /// The object is marked, or goes.
     Delete(Proposal),
@@ -161,12 +161,12 @@ pub struct SubmittedWrite {
 enum SubmissionState {
     /// It has its place in the order.
     Submitted(Submission),
-    /// It has none before webhooks were asked.
+    /// It has none before they were asked.
     Deferred(Box<DeferredWrite>),
 }
 
 impl DeferredWrite {
-    /// Asks the webhooks, and writes if they let it.
+    /// Asks them, and writes if they let it.
     async fn carry_out(mut self) -> Result<InternalWriteOutcome, Failure> {
         let writer = self.writer;
         let proposal = match self.change {
@@ -578,7 +578,7 @@ impl InternalWriter {
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
         let mut new = old.into_owned();
-        let unchanged = (!self.api.admission.policies.is_empty()).then(|| new.clone());
+        let unchanged = (!self.api.admission.policies.validating.is_empty()).then(|| new.clone());
         let metadata = new.map_mut("metadata");
         let managers = metadata.remove("managedFields");
         let before = metadata.clone();
@@ -626,7 +626,7 @@ impl InternalWriter {
         let WriteTarget::Stored(record) = target else { return Ok(PrepareOutcome::Early) };
         let trail = self.trail(&request, verb_of(operation));
         let after = Some(Arc::new(new.clone()));
-        let asks = self.asks_webhooks(operation, &request);
+        let asks = self.api.admission.may_defer(operation, &request);
         let method = if asks && operation == Operation::Update {
             self.defer(request, record, DeferredChange::Update { new, relied_on })
         } else {
@@ -650,7 +650,7 @@ impl InternalWriter {
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
         let trail = self.trail(&request, verb_of(operation));
-        let asks = self.asks_webhooks(operation, &request);
+        let asks = self.api.admission.may_defer(operation, &request);
         let method = match target {
             // Webhooks see what is stored, which it will be soon.
             WriteTarget::Ahead { .. } if asks => return Ok(PrepareOutcome::Early),
@@ -680,10 +680,6 @@ impl InternalWriter {
     ) -> WriteMethod {
         let (writer, record) = (self.clone(), Arc::clone(record));
         WriteMethod::Defer(Box::new(DeferredWrite { writer, request, record, change }))
-    }
-
-    fn asks_webhooks(&self, operation: Operation, request: &ResourceRequest) -> bool {
-        self.api.admission.webhooks.may_concern(operation, request)
     }
 
     fn proposal(

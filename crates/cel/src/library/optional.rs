@@ -28,6 +28,7 @@ pub(crate) fn of_non_zero<'a>(_: &mut Meter, args: &[Value<'a>]) -> Made<'a> {
         Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) | Value::Object(..) => {
             value.size() == 0
         }
+        Value::Struct(made) => made.fields.is_empty(),
         Value::Optional(inner) => inner.is_none(),
         _ => false,
     };

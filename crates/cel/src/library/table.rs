@@ -7,6 +7,7 @@ use super::{
     CostModel, Declared, FunctionImplementation, authorizer, convert, lists, math, named, net,
     operators, optional, printf, quantity, regexes, semver, strings, times, url,
 };
+use crate::structs;
 
 const fn row(
     name: &'static str,
@@ -189,6 +190,9 @@ pub(crate) static TABLE: &[Declared] = &[
     row("or", One, optional::or, &["optional_or_optional: optional(A).(optional(A)) -> optional(A)"]),
     row("orValue", One, optional::or_value, &["optional_orValue_value: optional(A).(A) -> A"]),
     // URLs, addresses, quantities, versions, named formats.
+    row("jsonpatch.escapeKey", Scan(1.0), structs::escape_key, &[
+        "string_jsonpatch_escapeKey_string: (string) -> string",
+    ]),
     row("url", Scan(1.0), url::to_url, &["string_to_url: (string) -> url"]),
     row("isURL", Scan(1.0), url::is_url, &["is_url_string: (string) -> bool"]),
     row("getScheme", One, url::scheme, &["url_get_scheme: url.() -> string"]),

@@ -8,6 +8,7 @@
 mod estimates;
 mod hostile;
 mod oracle;
+mod patches;
 mod refusals;
 mod support;
 mod verdicts;

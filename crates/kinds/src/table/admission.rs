@@ -21,7 +21,7 @@ pub(super) fn admission() -> Vec<Kind> {
             "api.admissionregistration.v1beta1.MutatingAdmissionPolicy",
             MutatingPolicyRules,
         )
-        .ignored("no object is changed by it"),
+        .acted_on_by("admission"),
         row(
             ADMISSION,
             "MutatingAdmissionPolicyBinding",
@@ -29,7 +29,7 @@ pub(super) fn admission() -> Vec<Kind> {
             "api.admissionregistration.v1beta1.MutatingAdmissionPolicyBinding",
             PolicyBindingRules { validating: false },
         )
-        .ignored("mutating policies are not applied"),
+        .acted_on_by("admission"),
         row(
             ADMISSION,
             "MutatingWebhookConfiguration",

@@ -273,8 +273,6 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
             "FlowSchema",
             "HorizontalPodAutoscaler",
             "HorizontalPodAutoscaler",
-            "MutatingAdmissionPolicy",
-            "MutatingAdmissionPolicyBinding",
             "NetworkPolicy",
             "PriorityLevelConfiguration",
             "ResourceClaimTemplate",

@@ -9,6 +9,7 @@
 //!   apply     server-side apply: conflicts, and what an applier gives up
 //!   scale     who owns the replicas, on a Scale and on its parent
 //!   combine   the merge and the removal that apply is made of
+//!   overlay   the merge alone, for those who own no fields
 //! ```
 //!
 //! Nothing here fails a write because of what stands in `managedFields`.
@@ -17,6 +18,7 @@ pub mod apply;
 mod combine;
 pub mod element;
 pub mod entry;
+mod overlay;
 pub mod scale;
 pub mod set;
 pub mod typed;
@@ -24,5 +26,6 @@ pub mod update;
 
 pub use apply::{Application, ApplyError, Conflict, apply};
 pub use entry::{ManagedFieldsEntry, ManagedFieldsOperation, is_readable};
+pub use overlay::{OverlayError, overlay};
 pub use set::FieldSet;
 pub use update::{FieldManager, keep_times, update};

@@ -1,7 +1,7 @@
 //! What users have to say about writes: policies and webhooks, in the order in which they are asked (R161).
 //!
 //! ```text
-//!   mutate   webhooks that change ──► once more, when one of them changed something
+//!   mutate   policies that change ──► webhooks that change ──► once more, when one of them changed something
 //!   enforce  policies that refuse ──► webhooks that refuse
 //! ```
 
@@ -11,8 +11,10 @@ use tenure_machinery::{Failure, Object};
 use tenure_outbound::Connect;
 use tenure_world::LockStep;
 
+use super::Operation;
 use super::policy::{self, AdmissionAttributes, AdmissionPolicies};
-use super::webhook::{self, AdmissionWebhooks, Reinvocation};
+use super::reinvocation::Reinvocation;
+use super::webhook::{self, AdmissionWebhooks};
 use crate::api::ApiServer;
 use crate::connect::ServiceConnect;
 use crate::request::ResourceRequest;
@@ -57,6 +59,26 @@ impl DynamicAdmission {
     pub(crate) fn is_empty(&self) -> bool {
         self.policies.is_empty() && self.webhooks.is_empty()
     }
+
+    /// Whether somebody who has to be waited for may be asked about a follower's write: a webhook, or a policy
+    /// that changes it.
+    pub(crate) fn may_defer(&self, operation: Operation, request: &ResourceRequest) -> bool {
+        self.policies.may_change(operation, request)
+            || self.webhooks.may_concern(operation, request)
+    }
+}
+
+/// What is known after the first round about those who change objects.
+#[derive(Default)]
+struct Rounds {
+    policies: Reinvocation,
+    webhooks: Reinvocation,
+}
+
+impl Rounds {
+    fn is_needed(&self) -> bool {
+        self.policies.is_needed() || self.webhooks.is_needed()
+    }
 }
 
 /// Asks those that change what is written; `object` is what is written, if the operation has such a thing.
@@ -70,17 +92,35 @@ pub(crate) async fn mutate(
     mut object: Option<&mut Object>,
     mut settle: impl FnMut(&mut ResourceRequest, &mut Object) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
-    if api.admission.webhooks.is_empty() {
-        return Ok(false);
-    }
-    let mut rounds = Reinvocation::default();
-    webhook::mutate(api, request, subject, object.as_deref_mut(), &mut rounds).await?;
+    let mut rounds = Rounds::default();
+    round(api, request, subject, object.as_deref_mut(), &mut rounds).await?;
     if let Some(object) = object.filter(|_| rounds.is_needed()) {
         let consultation = request.consultation.clone();
         consultation.settle(|| settle(request, object)).await?;
-        webhook::mutate(api, request, subject, Some(object), &mut rounds).await?;
+        rounds.policies.again();
+        rounds.webhooks.again();
+        round(api, request, subject, Some(object), &mut rounds).await?;
     }
     Ok(rounds.is_needed())
+}
+
+/// Asks policies, then webhooks.
+async fn round(
+    api: &ApiServer,
+    request: &mut ResourceRequest,
+    subject: AdmissionAttributes<'_>,
+    mut object: Option<&mut Object>,
+    rounds: &mut Rounds,
+) -> Result<(), Failure> {
+    if let Some(object) = &mut object
+        && !api.admission.policies.mutating.is_empty()
+    {
+        policy::mutate(api, request, subject, object, &mut rounds.policies).await?;
+    }
+    match api.admission.webhooks.is_empty() {
+        true => Ok(()),
+        false => webhook::mutate(api, request, subject, object, &mut rounds.webhooks).await,
+    }
 }
 
 /// Asks both about something that is not stored as it is sent: a removal, a connection, what is posted to

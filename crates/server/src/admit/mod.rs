@@ -28,10 +28,12 @@ mod priority;
 mod quota;
 mod rbac;
 mod reference;
+mod reinvocation;
 mod resource_claim;
 mod retention;
 mod runtime_class;
 mod service;
+mod shown;
 mod storage;
 mod webhook;
 

@@ -192,7 +192,7 @@ pub(crate) fn apply(
 pub(crate) fn failed(error: PatchError) -> Failure {
     match error.kind {
         PatchErrorKind::BadRequest => Failure::bad_request(error.message),
-        PatchErrorKind::Unprocessable => {
+        PatchErrorKind::Unprocessable | PatchErrorKind::TestFailed => {
             Failure::new(422, "Invalid", error.message).with(Details::default())
         }
         PatchErrorKind::TooLarge => {

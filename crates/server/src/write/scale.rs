@@ -96,7 +96,7 @@ struct ReplicaCounts {
 }
 
 /// Writes the wanted count into a parent.
-fn set_replicas(served: &ServedKind, parent: &mut Object, replicas: i64) {
+pub(crate) fn set_replicas(served: &ServedKind, parent: &mut Object, replicas: i64) {
     let path = replicas_path(served);
     let Some((last, parents)) = path.split_last() else { return };
     let mut at = parent;

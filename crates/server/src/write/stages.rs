@@ -245,11 +245,23 @@ impl<'a> ObjectWrite<'a> {
             // Whoever changes an object changes nothing that only the server sets.
             self.identify();
             decode::settle_namespace(self.request, &mut self.new)?;
+            self.keep_name()?;
             self.opt_in();
             self.keep_other_half();
             self.keep_managers(managers);
         }
         Ok(())
+    }
+
+    /// What a PUT or an apply makes is called what the path says; others may name what a POST makes.
+    fn keep_name(&self) -> Result<(), Failure> {
+        let (wanted, name) = (self.request.name.as_str(), self.new.name());
+        if self.old.is_some() || wanted.is_empty() || name == wanted {
+            return Ok(());
+        }
+        Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        )))
     }
 
     /// Whose fields are whose is not for others to say in a way that nobody can read.

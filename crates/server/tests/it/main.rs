@@ -42,6 +42,7 @@ mod invalid_fields;
 mod legacy_tokens;
 mod limits;
 mod list;
+mod mutating_policies;
 mod namespaces;
 mod node;
 mod node_restriction;

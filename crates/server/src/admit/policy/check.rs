@@ -9,7 +9,7 @@ use tenure_machinery::field::{FieldError, Reason};
 use tenure_machinery::validate::objects;
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path};
 
-use super::compile::{CONDITIONS, ExpressionError, faults, webhook_faults};
+use super::compile::{CONDITIONS, ExpressionError, MUTATIONS, faults, webhook_faults};
 
 /// Whose expressions these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,11 @@ fn cause(fault: &ExpressionError, path: &Path<'_>) -> (Turn, FieldError) {
         message: format!("Invalid value: {:?}: {}", fault.text, fault.why),
         field: place.field(fault.member).to_string(),
     };
-    (Turn::of(&cause), cause)
+    let mut turn = Turn::of(&cause);
+    if fault.list == MUTATIONS {
+        turn.member = 0;
+    }
+    (turn, cause)
 }
 
 /// When a cause is told: after all those whose turn is not later.
@@ -122,7 +126,8 @@ const LISTS: [(&str, &[&str]); 6] = [
     ("variables", &["name", "expression"]),
     ("validations", &["expression", "messageExpression", "message", "reason"]),
     ("auditAnnotations", &["key", "valueExpression"]),
-    ("mutations", &[]),
+    // Expressions come before all else that is wrong with a mutation.
+    (MUTATIONS, &["", "patchType", "jsonPatch", "applyConfiguration"]),
     ("reinvocationPolicy", &[]),
 ];
 

@@ -6,7 +6,9 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use tenure_cel::{CompileError, DeclaredType, Env, Opaque, Program, Type, compile};
+use tenure_cel::{
+    CompileError, DeclaredType, Env, JSON_PATCH, OBJECT, Opaque, Program, Type, compile,
+};
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Object, ObjectExt};
 
@@ -16,6 +18,8 @@ use super::matching::Matching;
 pub(super) const CONDITIONS: &str = "matchConditions";
 /// What comes before the name of a variable of a policy.
 const VARIABLES: &str = "variables";
+/// What a policy changes.
+pub(super) const MUTATIONS: &str = "mutations";
 /// The expression that words a refusal.
 const MESSAGE: &str = "messageExpression";
 /// Who answers what the user may do.
@@ -35,6 +39,9 @@ pub(in crate::admit) struct CompiledPolicy {
     pub(super) variables: Vec<PolicyVariable>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<(String, Expression)>,
+    pub(super) mutations: Vec<Mutation>,
+    /// Whether it is asked again when others changed the object after it.
+    pub(super) reinvoked: bool,
     /// Why it cannot run; a policy that is refused when it is written never gets here.
     pub(in crate::admit) fault: Option<String>,
 }
@@ -52,6 +59,21 @@ pub(super) struct PolicyVariable {
     /// As expressions name it.
     pub(super) name: Arc<str>,
     pub(super) expression: Expression,
+}
+
+/// One change of an object.
+pub(super) struct Mutation {
+    pub(super) patch: PatchForm,
+    pub(super) expression: Expression,
+}
+
+/// How a change is said.
+#[derive(Clone, Copy)]
+pub(super) enum PatchForm {
+    /// The fields that shall be, as an apply says them.
+    Apply,
+    /// The operations of a JSON patch.
+    Json,
 }
 
 /// One thing that must hold.
@@ -98,6 +120,8 @@ impl CompiledPolicy {
             variables: Vec::new(),
             validations: Vec::new(),
             annotations: Vec::new(),
+            mutations: Vec::new(),
+            reinvoked: false,
             fault: compiler.faults.into_iter().next().map(|fault| fault.why),
         }
     }
@@ -116,6 +140,8 @@ enum ResultType {
     Text,
     TextOrNull,
     Anything,
+    Configuration,
+    Operations,
 }
 
 impl ResultType {
@@ -125,12 +151,20 @@ impl ResultType {
             | (ResultType::Truth, Type::Bool)
             | (ResultType::Text | ResultType::TextOrNull, Type::String)
             | (ResultType::TextOrNull, Type::Null) => return None,
+            (ResultType::Configuration, Type::Struct(name)) if **name == *OBJECT => return None,
+            (ResultType::Operations, Type::List(item)) if is_operation(item) => return None,
+            (ResultType::Configuration, _) => OBJECT,
+            (ResultType::Operations, _) => "list(JSONPatch)",
             (ResultType::Truth, _) => "bool",
             (ResultType::Text, _) => "string",
             (ResultType::TextOrNull, _) => "one of [string null_type]",
         };
         Some(format!("must evaluate to {wanted} but got {found}"))
     }
+}
+
+fn is_operation(item: &Type) -> bool {
+    matches!(item, Type::Struct(name) if **name == *JSON_PATCH)
 }
 
 /// Compiles one policy.
@@ -151,6 +185,7 @@ impl Compiler {
         let variables = compiler.variables(spec);
         let validations = compiler.validations(spec);
         let annotations = compiler.annotations(spec);
+        let mutations = compiler.mutations(spec);
         let policy = CompiledPolicy {
             name: object.name().to_owned(),
             ignores_failures: text(spec, "failurePolicy") == "Ignore",
@@ -161,6 +196,8 @@ impl Compiler {
             variables,
             validations,
             annotations,
+            mutations,
+            reinvoked: text(spec, "reinvocationPolicy") == "IfNeeded",
             fault: None,
         };
         (policy, compiler.faults)
@@ -227,6 +264,31 @@ impl Compiler {
             let expression = self.one(at, text(one, "valueExpression"), ResultType::TextOrNull);
             made.extend(expression.map(|expression| (text(one, "key").to_owned(), expression)));
         }
+        made
+    }
+
+    fn mutations(&mut self, spec: &Object) -> Vec<Mutation> {
+        let plain = self.env.clone();
+        self.env = std::mem::take(&mut self.env).with_patches();
+        let mut made = Vec::new();
+        for (index, one) in objects(spec, MUTATIONS) {
+            let (patch, member, place, answer) = match text(one, "patchType") {
+                "JSONPatch" => {
+                    (PatchForm::Json, "jsonPatch", "jsonPatch.expression", ResultType::Operations)
+                }
+                "ApplyConfiguration" => (
+                    PatchForm::Apply,
+                    "applyConfiguration",
+                    "applyConfiguration.expression",
+                    ResultType::Configuration,
+                ),
+                _ => continue,
+            };
+            let said = one.map_at(&[member]).map_or("", |patch| text(patch, "expression"));
+            let expression = self.one((MUTATIONS, index, place), said, answer);
+            made.extend(expression.map(|expression| Mutation { patch, expression }));
+        }
+        self.env = plain;
         made
     }
 

@@ -142,6 +142,24 @@ pub(in crate::admit) fn conditions_hold(
     }
 }
 
+/// The patch that an expression makes, as JSON; or why it makes none.
+pub(super) fn patch_of(
+    policy: &CompiledPolicy,
+    expression: &Expression,
+    seen: EvaluationContext<'_>,
+    pace: EvaluationMode,
+) -> Result<Result<serde_json::Value, String>, BudgetExceeded> {
+    let mut run = PolicyEvaluation::new(policy, seen, pace);
+    let made = match run.run(expression)? {
+        Ok(value) => value.to_json(&mut run.budget),
+        Err(error) => Err(error),
+    };
+    match made {
+        Err(error) if run.is_in_haste(&error) => Err(BudgetExceeded),
+        made => Ok(made.map_err(|error| describe_error(expression, &error))),
+    }
+}
+
 impl Denial {
     fn of(index: usize, message: String) -> Denial {
         Denial { index, message, reason: "Invalid", code: 422, always: false }
@@ -273,9 +291,18 @@ impl<'a> PolicyEvaluation<'a> {
         if self.budget.remaining() == before {
             self.budget.spend(RUN_COST);
         }
-        let spent = self.budget.remaining() == 0
-            || made.as_ref().is_err_and(|error| error.kind == EvalErrorKind::Overspent);
-        if spent && self.pace == EvaluationMode::Hasty { Err(BudgetExceeded) } else { Ok(made) }
+        match &made {
+            Err(error) if self.is_in_haste(error) => Err(BudgetExceeded),
+            _ if self.pace == EvaluationMode::Hasty && self.budget.remaining() == 0 => {
+                Err(BudgetExceeded)
+            }
+            _ => Ok(made),
+        }
+    }
+
+    /// Whether something only failed for want of time.
+    fn is_in_haste(&self, error: &EvalError) -> bool {
+        self.pace == EvaluationMode::Hasty && error.kind == EvalErrorKind::Overspent
     }
 
     fn bindings(&self) -> Bindings<'a> {

@@ -8,10 +8,11 @@ use tenure_cel::{AccessCheck, AccessDecision, Authorize};
 use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_world::Record;
 
+use super::bound::read;
 use super::evaluate::{AuthorizerContext, EvaluationContext};
 use super::matching::{GroupVersionResource, MatchContext, Matching};
-use super::read;
 use crate::access::{AccessJudgement, AuthorizerChain};
+use crate::admit::shown::ShownObject;
 use crate::admit::{Operation, namespace};
 use crate::api::ApiServer;
 use crate::authenticate::User;
@@ -21,10 +22,10 @@ use crate::request::ResourceRequest;
 use crate::write::scale;
 
 /// Group, version and kind.
-type Name = (&'static str, &'static str, &'static str);
+pub(in crate::admit) type TypeName = (&'static str, &'static str, &'static str);
 
 /// What the object of `scale` is.
-const SCALE: Name = ("autoscaling", "v1", "Scale");
+pub(in crate::admit) const SCALE: TypeName = ("autoscaling", "v1", "Scale");
 
 /// Whose objects are the rules themselves: a policy over them could never be taken back.
 const EXEMPT: [&str; 6] = [
@@ -48,7 +49,7 @@ pub(crate) struct AdmissionAttributes<'a> {
     /// Whether nothing is stored.
     pub(crate) dry_run: bool,
     /// The kind of the object where it is not that of the resource.
-    pub(crate) kind: Option<Name>,
+    pub(crate) kind: Option<TypeName>,
     /// The options of the request, as an object; without them only their kind is known.
     pub(crate) options: Option<&'a Object>,
 }
@@ -64,9 +65,11 @@ pub(in crate::admit) struct AdmissionRequest<'a> {
     namespace: Cow<'a, str>,
     namespace_record: Option<Arc<Record>>,
     namespace_object: OnceLock<Object>,
+    /// What is written, where it is shown in another form.
+    whole: Option<Cow<'a, Object>>,
     new: Option<Cow<'a, Object>>,
     old: Option<Cow<'a, Object>>,
-    kind: Option<Name>,
+    kind: Option<TypeName>,
     user: Value,
     authorizer: RequestAuthorizer,
     dry_run: bool,
@@ -122,8 +125,8 @@ impl<'a> AdmissionRequest<'a> {
         let namespace = either(&request.namespace, object.map_or("", |object| object.namespace()));
         let namespace = if served.kind.namespaced { namespace } else { "" };
         let scaled = request.subresource == "scale";
-        let shown = |object: &'a Object| match scale::view(served, object) {
-            Ok(scale) if scaled => Cow::Owned(scale),
+        let shown = |object: &'a Object| match scaled.then(|| scale::view(served, object)) {
+            Some(Ok(scale)) => Cow::Owned(scale),
             _ => Cow::Borrowed(object),
         };
         let user = &request.user;
@@ -135,6 +138,7 @@ impl<'a> AdmissionRequest<'a> {
             namespace_record: api.world.current().get(&namespace::key(namespace)).cloned(),
             namespace: Cow::Borrowed(namespace),
             namespace_object: OnceLock::new(),
+            whole: subject.new.filter(|_| scaled).map(Cow::Borrowed),
             new: subject.new.map(shown),
             old: subject.old.map(shown),
             kind: if scaled { Some(SCALE) } else { subject.kind },
@@ -163,6 +167,7 @@ impl<'a> AdmissionRequest<'a> {
             namespace: Cow::Owned(self.namespace.into_owned()),
             namespace_record: self.namespace_record,
             namespace_object: self.namespace_object,
+            whole: object(self.whole),
             new: object(self.new),
             old: object(self.old),
             kind: self.kind,
@@ -171,6 +176,11 @@ impl<'a> AdmissionRequest<'a> {
             dry_run: self.dry_run,
             options: object(self.options),
         }
+    }
+
+    /// What is written.
+    pub(in crate::admit) fn object(&self) -> Option<&Object> {
+        self.whole.as_deref().or(self.new.as_deref())
     }
 
     /// Where the object lives; empty for those that live nowhere.
@@ -303,9 +313,12 @@ impl<'a> AdmissionRequest<'a> {
         request
     }
 
-    /// The kind under which an object is shown at a place.
-    pub(in crate::admit) fn served(&self, place: usize) -> Option<&Arc<ServedKind>> {
-        self.served.get(place)
+    /// How an object is shown at a place.
+    pub(in crate::admit) fn shown(&self, place: usize) -> Option<ShownObject> {
+        let requested = self.served.first()?;
+        let served = self.served.get(place)?;
+        let (served, requested) = (Arc::clone(served), Arc::clone(requested));
+        Some(ShownObject { served, requested, kind: self.kind })
     }
 
     /// Whether nothing is stored.

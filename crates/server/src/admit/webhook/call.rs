@@ -15,9 +15,9 @@ use super::review::{self, Answer};
 use crate::admit::policy::AdmissionAttributes;
 use crate::admit::policy::evaluate::{EvaluationMode, conditions_hold};
 use crate::admit::policy::subject::AdmissionRequest;
+use crate::admit::shown::ShownObject;
 use crate::api::ApiServer;
 use crate::fair;
-use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
 
 /// The longest answer that is read: a patch may carry a whole object, in base64.
@@ -31,12 +31,8 @@ pub(super) struct WebhookCall {
     body: Result<Bytes, Failure>,
     mutating: bool,
     operation: &'static str,
-    /// What the webhook sees, and under which kind; needed to apply its patch.
-    pub(super) seen: Option<(Object, Arc<ServedKind>)>,
-    /// The kind of the request itself.
-    pub(super) requested: Arc<ServedKind>,
-    /// Whether the object is another kind's than the resource's, and is not decoded again.
-    pub(super) posted: bool,
+    /// What the webhook sees, and in which form; needed to apply its patch.
+    pub(super) seen: Option<(Object, ShownObject)>,
 }
 
 /// What came of a call.
@@ -78,16 +74,14 @@ impl WebhookCall {
             let about = seen.request.clone();
             Ok(review::request(version, &uid, about, (seen.new, seen.old)).into())
         };
-        let served = asked.served(place).unwrap_or(&request.served);
         let object = seen.new.filter(|_| mutating);
+        let object = object.and_then(|object| Some((object.clone(), asked.shown(place)?)));
         Ok(Some(WebhookCall {
             uid,
             body,
             mutating,
             operation: subject.operation.verb(),
-            seen: object.map(|object| (object.clone(), Arc::clone(served))),
-            requested: Arc::clone(&request.served),
-            posted: subject.kind.is_some(),
+            seen: object,
         }))
     }
 

@@ -12,7 +12,6 @@ mod call;
 mod compiled;
 mod metrics;
 mod patch;
-mod reinvocation;
 mod review;
 
 use std::sync::Arc;
@@ -26,14 +25,13 @@ use tenure_world::{Change, LockStep, World};
 
 use super::Operation;
 use super::policy::{AdmissionAttributes, LazyRecord};
+use super::reinvocation::Reinvocation;
 use crate::api::ApiServer;
 use crate::request::ResourceRequest;
 
 use call::{CallOutcome, WebhookCall};
 use compiled::Webhook;
 use metrics::WebhookMetrics;
-
-pub(crate) use reinvocation::Reinvocation;
 
 /// Where the audit log says what webhooks did.
 const MUTATIONS: &str = "mutation.webhook.admission.k8s.io/";
@@ -193,7 +191,7 @@ pub(crate) async fn mutate(
             (_, true) => false,
             (None, false) => return Err(patch::nothing_to_change(&hook)),
             (Some(object), false) => {
-                let patched = patch::apply(&call, &hook, object, &patch)?;
+                let patched = patch::apply(call, &hook, object, &patch)?;
                 let changed = patched != **object;
                 **object = patched;
                 changed

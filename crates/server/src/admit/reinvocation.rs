@@ -38,6 +38,11 @@ impl Reinvocation {
         }
     }
 
+    /// From now on it is the second round, whoever was asked in the first.
+    pub(crate) fn again(&mut self) {
+        self.again = true;
+    }
+
     /// Whether somebody is asked in this round.
     pub(crate) fn invokes(&self, who: &str) -> bool {
         !self.again || self.outdated.contains(who)
@@ -64,7 +69,8 @@ impl Reinvocation {
         self.changed
     }
 
-    fn outdate(&mut self) {
+    /// Asks all who want to be asked again.
+    pub(crate) fn outdate(&mut self) {
         self.outdated.append(&mut self.previous);
     }
 }
