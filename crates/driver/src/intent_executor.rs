@@ -180,8 +180,35 @@ impl IntentExecutor {
             Act::SignCertificate { approved, revision, node, request } => {
                 self.sign_certificate(*approved, revision, &node, &request, guards).await
             }
+            Act::CheckTypes { policy, revision } => {
+                self.check_types(*policy, revision, guards).await
+            }
             Act::Tell(_) => Ok(String::new()),
         }
+    }
+
+    /// Has the expressions of a policy compiled against the kinds that it is about, and writes down what came
+    /// of it.
+    async fn check_types(
+        &self,
+        mut policy: Object,
+        revision: Revision,
+        guards: Vec<Precondition>,
+    ) -> Result<String, Failure> {
+        let at = BuiltinResource::ValidatingAdmissionPolicies;
+        let record = self.record(at, "", policy.name())?;
+        check_revision(at, &record, Some(revision))?;
+        let warnings = self.door.expression_warnings(self.actor, &record, &policy).await?;
+        let generation = policy.int_at(&["metadata", "generation"]);
+        let status = policy.map_mut("status");
+        status.insert("observedGeneration".into(), generation.into());
+        let checked = match warnings.is_empty() {
+            true => json!({}),
+            false => json!({ "expressionWarnings": warnings }),
+        };
+        status.insert("typeChecking".into(), checked);
+        let written = self.door.update(self.actor, &record, "status", policy, guards).await?;
+        self.settled(at, &record, &written)
     }
 
     /// Has a certificate signed, then approves the request and puts the certificate into its status.
@@ -328,6 +355,10 @@ fn about(act: &Act) -> (Verb, Option<BuiltinResource>, String) {
         Act::SignCertificate { approved, .. } => {
             let resource = BuiltinResource::CertificateSigningRequests;
             (Verb::Update, Some(resource), approved.name().to_owned())
+        }
+        Act::CheckTypes { policy, .. } => {
+            let resource = BuiltinResource::ValidatingAdmissionPolicies;
+            (Verb::Update, Some(resource), policy.name().to_owned())
         }
         Act::Delete { resource, name, .. } => (Verb::Delete, Some(*resource), name.clone()),
         Act::Remove { object, .. } => {

@@ -312,6 +312,23 @@ impl InternalWriter {
         Some(signed.map(|certificate| STANDARD.encode(certificate)))
     }
 
+    /// What does not fit in the expressions of a policy when the kinds that it is about are looked at: entries of
+    /// `status.typeChecking.expressionWarnings` (api-server R164d). Takes a thread that may be kept.
+    ///
+    /// # Errors
+    /// Too much else waits to be looked at.
+    pub async fn expression_warnings(
+        &self,
+        actor: Actor,
+        record: &Record,
+        policy: &Object,
+    ) -> Result<Vec<Value>, Failure> {
+        let request = self.request(actor, &self.served(record.key())?, "", record.name());
+        let (kinds, policy) = (self.kinds(), policy.clone());
+        let work = move || policy::expression_warnings(&kinds, &policy);
+        self.api.aside.run(&request.user, work).await
+    }
+
     /// What every cluster has (api-server R79).
     #[must_use]
     pub fn system_objects(&self) -> Vec<BootstrapObject> {

@@ -26,6 +26,7 @@ mod kinds;
 #[path = "../../../server/tests/it/paper.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
 mod paper;
+mod policies;
 mod quotas;
 mod retention;
 mod traces;

@@ -115,6 +115,14 @@ pub enum Act {
         /// What it asks for: `spec.request`.
         request: String,
     },
+    /// Have the expressions of an admission policy compiled against the kinds that it is about, and put what
+    /// does not fit into its status.
+    CheckTypes {
+        /// The policy as it was seen.
+        policy: Box<Object>,
+        /// The revision it was decided at; a newer one refuses with `Conflict`.
+        revision: Revision,
+    },
     /// Only tell.
     Tell(EventReport),
 }
@@ -410,6 +418,12 @@ impl ControllerIntent {
     ) -> ControllerIntent {
         let approved = Box::new(approved);
         ControllerIntent::new(Act::SignCertificate { approved, revision, node, request })
+    }
+
+    /// Have the expressions of an admission policy compiled against the kinds that it is about.
+    #[must_use]
+    pub fn check_types(policy: Object, revision: Revision) -> ControllerIntent {
+        ControllerIntent::new(Act::CheckTypes { policy: Box::new(policy), revision })
     }
 
     /// Only tell.

@@ -36,6 +36,7 @@ pub mod placement;
 pub mod pod;
 pub mod pod_certificate_requests;
 pub mod podgc;
+pub mod policy_types;
 pub mod protection;
 pub mod quota;
 pub mod replicas;

@@ -70,6 +70,8 @@ pub enum BuiltinResource {
     IpAddresses,
     /// `certificates.k8s.io/v1` podcertificaterequests.
     PodCertificateRequests,
+    /// `admissionregistration.k8s.io/v1` validatingadmissionpolicies.
+    ValidatingAdmissionPolicies,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -110,6 +112,7 @@ impl BuiltinResource {
         BuiltinResource::ServiceCidrs,
         BuiltinResource::IpAddresses,
         BuiltinResource::PodCertificateRequests,
+        BuiltinResource::ValidatingAdmissionPolicies,
     ];
 
     const fn names(self) -> ResourceNames {
@@ -192,6 +195,13 @@ impl BuiltinResource {
                 "podcertificaterequests",
                 true,
             ),
+            BuiltinResource::ValidatingAdmissionPolicies => (
+                "admissionregistration.k8s.io",
+                "v1",
+                "ValidatingAdmissionPolicy",
+                "validatingadmissionpolicies",
+                false,
+            ),
         }
     }
 
@@ -239,6 +249,7 @@ impl BuiltinResource {
             b"certificates.k8s.io" => "certificates.k8s.io/v1",
             b"rbac.authorization.k8s.io" => "rbac.authorization.k8s.io/v1",
             b"apiregistration.k8s.io" => "apiregistration.k8s.io/v1",
+            b"admissionregistration.k8s.io" => "admissionregistration.k8s.io/v1",
             b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
             b"networking.k8s.io" => "networking.k8s.io/v1",
             _ => "v1",

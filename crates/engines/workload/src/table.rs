@@ -20,6 +20,7 @@ use crate::mirroring::MirroredEndpoints;
 use crate::namespace::Namespaces;
 use crate::pod_certificate_requests::PodCertificateRequests;
 use crate::podgc::PodCollector;
+use crate::policy_types::PolicyTypes;
 use crate::protection::{ClaimProtection, ClassProtection, VolumeProtection};
 use crate::quota::Quotas;
 use crate::replicas::{ReplicaSets, ReplicationControllers};
@@ -68,6 +69,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &PodCertificateRequests,
     &ServiceCidrs,
     &RoleAggregation,
+    &PolicyTypes,
     &Scheduler,
     &SimulatedNodes,
 ];

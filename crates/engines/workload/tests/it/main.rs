@@ -25,6 +25,7 @@ mod job_random;
 mod mirroring;
 mod namespace;
 mod podgc;
+mod policy_types;
 mod protection;
 mod quota;
 mod random;

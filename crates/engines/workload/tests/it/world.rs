@@ -540,6 +540,26 @@ impl World {
                     .map(|()| approved.name().to_owned())
                     .map_err(|reason| stale(409, reason))
             }
+            Act::CheckTypes { policy, revision } => {
+                let mut object = Object::clone(policy);
+                let generation = policy.int_at(&["metadata", "generation"]);
+                let seen = policy
+                    .list_at(&["spec", "validations"])
+                    .iter()
+                    .map(|validation| json!({"fieldRef": "", "warning": validation["expression"]}));
+                let warnings = json!({"expressionWarnings": seen.collect::<Vec<_>>()});
+                let status = object.map_mut("status");
+                status.insert("observedGeneration".into(), generation.into());
+                status.insert("typeChecking".into(), warnings);
+                self.put(
+                    BuiltinResource::ValidatingAdmissionPolicies,
+                    object,
+                    UpdateEndpoint::Status,
+                    *revision,
+                )
+                .map(|()| policy.name().to_owned())
+                .map_err(|reason| stale(409, reason))
+            }
             Act::Tell(note) => {
                 self.tell(note, "", "");
                 Ok(String::new())
@@ -882,6 +902,10 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
         Act::SignCertificate { approved, .. } => {
             let resource = BuiltinResource::CertificateSigningRequests;
             (Verb::Update, Some(resource), approved.name().to_owned())
+        }
+        Act::CheckTypes { policy, .. } => {
+            let resource = BuiltinResource::ValidatingAdmissionPolicies;
+            (Verb::Update, Some(resource), policy.name().to_owned())
         }
         Act::Delete { resource, name, .. } => (Verb::Delete, Some(*resource), name.clone()),
         Act::Remove { object, .. } => {

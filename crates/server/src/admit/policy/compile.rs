@@ -17,7 +17,7 @@ use super::matching::Matching;
 /// When a policy or a webhook is asked at all.
 pub(super) const CONDITIONS: &str = "matchConditions";
 /// What comes before the name of a variable of a policy.
-const VARIABLES: &str = "variables";
+pub(super) const VARIABLES: &str = "variables";
 /// What a policy changes.
 pub(super) const MUTATIONS: &str = "mutations";
 /// The expression that words a refusal.
@@ -333,15 +333,22 @@ pub(super) fn uses_authorizer(program: &Program) -> bool {
 
 /// What every expression of a policy may name.
 fn env(params: bool) -> Env {
-    let any = &*ANY;
+    typed_env(&ANY, params.then_some(&*ANY))
+}
+
+/// The same with what is known of the object and of the parameters.
+pub(super) fn typed_env(object: &Arc<DeclaredType>, params: Option<&Arc<DeclaredType>>) -> Env {
     let env = Env::new()
-        .with_shape("object", any)
-        .with_shape("oldObject", any)
+        .with_shape("object", object)
+        .with_shape("oldObject", object)
         .with_shape("namespaceObject", &NAMESPACE)
         .with_shape("request", &REQUEST)
         .with_type(AUTHORIZER, Type::Opaque(Opaque::Authorizer))
         .with_type(REQUEST_RESOURCE, Type::Opaque(Opaque::ResourceCheck));
-    let env = if params { env.with_shape("params", any) } else { env };
+    let env = match params {
+        Some(params) => env.with_shape("params", params),
+        None => env,
+    };
     // Nothing has this name by itself, but a variable that is not there is told of as a member.
     env.with_shape(VARIABLES, &NOTHING)
 }

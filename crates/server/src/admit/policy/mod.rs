@@ -20,6 +20,7 @@ mod mutate;
 mod patch;
 mod proxied;
 pub(in crate::admit) mod subject;
+mod type_check;
 mod validate;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(super) use check::check;
 pub(super) use mutate::mutate;
 pub(crate) use proxied::proxied_path;
 pub(crate) use subject::AdmissionAttributes;
+pub(crate) use type_check::expression_warnings;
 pub(crate) use validate::{enforce, enforce_now};
 
 use super::Operation;
