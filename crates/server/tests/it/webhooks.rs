@@ -490,6 +490,40 @@ async fn r163_deletions_connections_and_what_is_posted_are_asked_about() {
 }
 
 #[tokio::test]
+async fn r163_a_patch_of_a_scale_changes_the_replicas() {
+    let house = House::new().await;
+    house.made(DEPLOYMENTS, deployment("d")).await;
+    let hook = Webhook::start(|request| {
+        assert_eq!(request["object"]["kind"], "Scale");
+        patch(json!([{ "op": "replace", "path": "/spec/replicas", "value": 7 }]))
+    })
+    .await;
+    let named = rules(json!({ "apiGroups": ["apps"], "resources": ["deployments/scale"] }));
+    house.made(MUTATING, configuration("c", &[hook.entry("x.example.com", named)])).await;
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let scale = house.merge(&path, json!({ "spec": { "replicas": 4 } })).await.with(200);
+    assert_eq!(scale["spec"]["replicas"], 7);
+    let whole = house.get(&format!("{DEPLOYMENTS}/d")).await.with(200);
+    assert_eq!((&whole["kind"], &whole["spec"]["replicas"]), (&json!("Deployment"), &json!(7)));
+    assert!(whole["spec"]["template"]["spec"]["containers"].is_array());
+}
+
+#[tokio::test]
+async fn r255_a_connection_whose_options_a_webhook_changes_is_refused() {
+    let house = House::new().await;
+    house.bound(pod("p")).await;
+    let hook = Webhook::start(|_| {
+        patch(json!([{ "op": "replace", "path": "/command", "value": ["sh"] }]))
+    })
+    .await;
+    let named = rules(json!({ "operations": ["CONNECT"], "resources": ["pods/exec"] }));
+    house.made(MUTATING, configuration("c", &[hook.entry("x.example.com", named)])).await;
+    let answer = house.ask("POST", &format!("{PODS}/p/exec?command=ls"), &[], "").await;
+    let status = answer.fails(500, "InternalError");
+    assert!(message(&status).contains("may not change the options of a connection"), "{status}");
+}
+
+#[tokio::test]
 async fn r163_dry_runs_ask_only_those_that_can_bear_them() {
     let house = House::new().await;
     let hook = Webhook::start(|_| json!({})).await;
