@@ -17,6 +17,7 @@
 //!   apply     server-side apply
 //!   custom    from a definition to the first object of its kind
 //!   workload  the controllers on simulated nodes: time until all pods are Ready, cost of rest
+//!   policies  what admission policies add to a write
 //!   overload  one user who asks for too much: how others fare, and the memory it takes
 //!   access    who may do what: over HTTP, and the engine alone
 //! ```
@@ -33,6 +34,7 @@ mod measure;
 mod node;
 mod overload;
 mod ownership;
+mod policies;
 mod reference;
 mod retention;
 mod revocation;
@@ -56,7 +58,7 @@ type Taking = Pin<Box<dyn Future<Output = Result<Vec<Measure>>>>>;
 type Take = fn() -> Taking;
 
 /// What can be measured, by the name that chooses it.
-const MEASURES: [(&str, Take); 33] = [
+const MEASURES: [(&str, Take); 34] = [
     ("start", || Box::pin(life::start())),
     ("rest", || Box::pin(life::rest())),
     ("inside", || Box::pin(life::inside())),
@@ -70,6 +72,7 @@ const MEASURES: [(&str, Take); 33] = [
     ("idle", || Box::pin(workload::idle())),
     ("apply", || Box::pin(apply::rates())),
     ("custom", || Box::pin(custom::usable())),
+    ("policies", || Box::pin(policies::added())),
     ("review", || Box::pin(access::reviews())),
     ("retention", || Box::pin(retention::settles())),
     ("retention engine", || Box::pin(async { retention::engine() })),
