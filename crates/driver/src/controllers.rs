@@ -4,20 +4,23 @@
 //! many keys at once. Nothing here knows what a Deployment is.
 //!
 //! ```text
-//!   Change ──► wake ──► Queue ──► reconcile(state, time, memory) ──► intents ──► act ──► finish
+//!   Change ──► wake ──► Queue ──► reconcile(state, time, memory, answers) ──► intents ──► act ──► finish
+//!                         ▲                                          └─ questions ──► API ──┐
+//!                         └───────────────────────────── answers ◄───────────────────────────┘
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::Revision;
+use tenure_server::internal_client::InternalClient;
 use tenure_server::internal_writer::{Actor, InternalWriter};
 use tenure_workload::{
-    BuiltinResource, Controller, ControllerIntent, Departure, FailedIntent, Pass, ReconcileKey,
-    ReconcileMemory,
+    ApiAnswers, ApiRefusal, BuiltinResource, Controller, ControllerIntent, Departure, FailedIntent,
+    Pass, ReconcileKey, ReconcileMemory,
 };
 use tenure_world::{Change, Interest, Record, World};
 
@@ -54,6 +57,8 @@ pub(crate) struct Workshop {
     writes: usize,
     memories: HashMap<WorkItem, ReconcileMemory>,
     refused: HashMap<WorkItem, Vec<FailedIntent>>,
+    /// What was answered to the questions of a pass that has only asked so far.
+    answers: HashMap<WorkItem, ApiAnswers>,
     teller: Arc<EventPublisher>,
 }
 
@@ -66,8 +71,18 @@ pub(crate) struct Reconciliation {
     /// How much of it is to be done.
     writes: usize,
     refused: Vec<FailedIntent>,
+    /// What was answered, if it only asked.
+    answers: Option<ApiAnswers>,
     /// Whether the hands broke down, which is a fault of theirs.
     broke_down: bool,
+}
+
+/// What a turn has somebody do.
+enum TurnWork {
+    /// To carry this out.
+    Intents(Vec<ControllerIntent>),
+    /// To read these paths of the API.
+    Questions(BTreeSet<String>),
 }
 
 impl Follower for Workshop {
@@ -99,10 +114,13 @@ impl Follower for Workshop {
             let Some(item) = self.queue.take(now) else { return Want::Rest(self.queue.due()) };
             // A turn sees all that was written before it, its own writes too (PU5).
             let state = self.door.world().current();
-            if let Some((turn, intents)) = self.reconcile(&state, item) {
+            if let Some((turn, work)) = self.reconcile(&state, item) {
                 self.turns += 1;
                 self.writes += turn.writes;
-                return Want::Task(Box::pin(self.carry_out(turn, intents)));
+                return Want::Task(match work {
+                    TurnWork::Intents(intents) => Box::pin(self.carry_out(turn, intents)),
+                    TurnWork::Questions(questions) => Box::pin(self.ask(turn, questions)),
+                });
             }
         }
         Want::Rest(None)
@@ -145,6 +163,7 @@ impl Workshop {
             writes: 0,
             memories: HashMap::new(),
             refused: HashMap::new(),
+            answers: HashMap::new(),
             teller,
         }
     }
@@ -214,19 +233,22 @@ impl Workshop {
     }
 
     /// Decides about a key; `None` when nothing is to be done.
-    fn reconcile(
-        &mut self,
-        state: &World,
-        item: WorkItem,
-    ) -> Option<(Reconciliation, Vec<ControllerIntent>)> {
+    fn reconcile(&mut self, state: &World, item: WorkItem) -> Option<(Reconciliation, TurnWork)> {
         let (number, key) = &item;
         let controller = *self.controllers.get(*number)?;
         let memory = self.memories.remove(&item).unwrap_or_default();
         let refused = self.refused.remove(&item).unwrap_or_default();
+        let answers = self.answers.remove(&item).unwrap_or_default();
         let view = self.lookups.view(state);
         let began = clock::instant();
-        let pass =
-            Pass { key, view: &view, now: clock::timestamp(), memory: &memory, refused: &refused };
+        let pass = Pass {
+            key,
+            view: &view,
+            now: clock::timestamp(),
+            memory: &memory,
+            refused: &refused,
+            answers: &answers,
+        };
         // A fault about one object must not end the work on all others.
         let decided = catch_unwind(AssertUnwindSafe(|| controller.reconcile(&pass)));
         let outcome = match decided {
@@ -240,22 +262,65 @@ impl Workshop {
                 return None;
             }
         };
-        if outcome.memory != ReconcileMemory::Nothing {
-            self.memories.insert(item.clone(), outcome.memory);
-        }
         let turn = Reconciliation {
             item,
             requeue_after: outcome.requeue_after,
             took: began.elapsed(),
             writes: outcome.intents.len(),
             refused: Vec::new(),
+            answers: None,
             broke_down: false,
         };
+        if !outcome.questions.is_empty() {
+            // Who only asks decides again with the answers, and with all else as it was.
+            self.memories.insert(turn.item.clone(), memory);
+            let writes = 0;
+            let turn = Reconciliation { refused, answers: Some(answers), writes, ..turn };
+            return Some((turn, TurnWork::Questions(outcome.questions)));
+        }
+        if outcome.memory != ReconcileMemory::Nothing {
+            self.memories.insert(turn.item.clone(), outcome.memory);
+        }
         if outcome.intents.is_empty() {
             self.finish(turn);
             return None;
         }
-        Some((turn, outcome.intents))
+        Some((turn, TurnWork::Intents(outcome.intents)))
+    }
+
+    /// Reads paths of the API under the account of the controller, one after the other.
+    fn ask(
+        &self,
+        turn: Reconciliation,
+        questions: BTreeSet<String>,
+    ) -> impl Future<Output = Reconciliation> + 'static {
+        let account =
+            self.controllers.get(turn.item.0).map_or("", |controller| controller.account());
+        let client = InternalClient::new(&self.door, account);
+        let asking = tokio::spawn(async move {
+            let mut answers = ApiAnswers::new();
+            for path in questions {
+                let answer = client.get(&path).await.map_err(|failure| {
+                    let (code, message) = (failure.code, failure.message);
+                    ApiRefusal { code, message }
+                });
+                answers.insert(path, answer);
+            }
+            answers
+        });
+        async move {
+            match asking.await {
+                Ok(new) => {
+                    let mut answers = turn.answers.unwrap_or_default();
+                    answers.extend(new);
+                    Reconciliation { answers: Some(answers), ..turn }
+                }
+                Err(error) => {
+                    tracing::error!(%error, key = ?turn.item.1, "a controller's question broke down");
+                    Reconciliation { answers: None, broke_down: true, ..turn }
+                }
+            }
+        }
     }
 
     /// Has it done by whoever is free, so that the next decision need not wait for it.
@@ -288,7 +353,16 @@ impl Workshop {
     }
 
     fn finish(&mut self, turn: Reconciliation) {
-        let Reconciliation { item, requeue_after, took, refused, broke_down, .. } = turn;
+        let Reconciliation { item, requeue_after, took, refused, answers, broke_down, .. } = turn;
+        if let Some(answers) = answers {
+            self.answers.insert(item.clone(), answers);
+            if !refused.is_empty() {
+                self.refused.insert(item.clone(), refused);
+            }
+            self.queue.wake(item.clone());
+            self.queue.finish(item, Finished::Done(None), took, clock::instant());
+            return;
+        }
         // In a namespace that is going nothing can be made: no reason to try again (PU7).
         let failed = broke_down || refused.iter().any(|refused| !refused.namespace_terminating);
         if !refused.is_empty() {

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_server::internal_client::InternalClient;
 use tenure_server::internal_writer::{
     Actor, InternalWriteOutcome, InternalWriter, RequestedPropagation,
 };
@@ -182,6 +183,11 @@ impl IntentExecutor {
             }
             Act::CheckTypes { policy, revision } => {
                 self.check_types(*policy, revision, guards).await
+            }
+            Act::PutScale { path, scale } => {
+                let client = InternalClient::new(&self.door, self.actor.account);
+                client.put(self.actor.manager, &path, &scale).await?;
+                Ok(scale.name().to_owned())
             }
             Act::Tell(_) => Ok(String::new()),
         }
@@ -365,6 +371,7 @@ fn about(act: &Act) -> (Verb, Option<BuiltinResource>, String) {
             let resource = BuiltinResource::find(&object.group, &object.resource);
             (Verb::Delete, resource, object.name.clone())
         }
+        Act::PutScale { scale, .. } => (Verb::Update, None, scale.name().to_owned()),
         Act::Tell(note) => (Verb::Update, Some(note.about.resource), note.about.name.clone()),
     }
 }

@@ -1,9 +1,9 @@
-//! HorizontalPodAutoscaler, version 2: defaults and bounds.
+//! HorizontalPodAutoscaler, version 2: defaults and bounds of its size.
 
 use serde_json::{Value, json};
-use tenure_machinery::validate::text;
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
 
+use crate::autoscaler_metrics::{validate_behavior, validate_metrics};
 use crate::stored::{keep, member, set_status, spec};
 
 /// Rules of HorizontalPodAutoscaler.
@@ -51,21 +51,15 @@ impl Rules for AutoscalerRules {
                 errors.required(&place.field(member), "");
             }
         }
-        let list = path.field("metrics");
-        for (index, metric) in tenure_machinery::validate::objects(spec, "metrics") {
-            let kinds = ["Object", "Pods", "Resource", "ContainerResource", "External"];
-            let kind = text(metric, "type");
-            if !kinds.contains(&kind) {
-                errors.not_supported(&list.index(index).field("type"), kind, &kinds);
-            }
-        }
+        validate_metrics(spec, &path, errors);
+        validate_behavior(spec, &path, errors);
     }
 
     fn validate_last(&self, object: &Object, errors: &mut Errors) {
         let path = Path::Root.field("spec");
         let spec = spec(object);
-        if let Some(min) = spec.int_at(&["minReplicas"]).filter(|min| *min < 1) {
-            errors.invalid(&path.field("minReplicas"), min, "must be at least 1");
+        if let Some(min) = spec.int_at(&["minReplicas"]).filter(|min| *min < 0) {
+            errors.invalid(&path.field("minReplicas"), min, "must be at least 0");
         }
         match spec.int_at(&["maxReplicas"]).unwrap_or_default() {
             0 => errors.required(&path.field("maxReplicas"), "must be more than 0"),
@@ -116,7 +110,7 @@ mod tests {
         assert_eq!(
             faults(
                 &kind,
-                json!({"spec": {"scaleTargetRef": {"kind": "Deployment"}, "minReplicas": 0}})
+                json!({"spec": {"scaleTargetRef": {"kind": "Deployment"}, "minReplicas": -1}})
             ),
             [
                 "spec.scaleTargetRef.name FieldValueRequired",

@@ -16,6 +16,7 @@ mod admission;
 mod admission_rule;
 mod api_service;
 mod autoscaler;
+mod autoscaler_metrics;
 pub mod autoscaler_v1;
 mod certificate;
 pub mod certificate_request;

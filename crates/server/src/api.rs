@@ -96,6 +96,13 @@ impl Peer {
         Peer { untrusted: true, ..Peer::default() }
     }
 
+    /// A service account of this process, which needs no credential; it is authorized like any other.
+    pub(crate) fn account(namespace: &str, name: &str) -> Peer {
+        let mut user = User::account(namespace, name);
+        user.groups.push("system:authenticated".to_owned());
+        Peer { user: Some((Arc::new(user), i64::MAX)), ..Peer::default() }
+    }
+
     /// The same, at an address.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Peer {

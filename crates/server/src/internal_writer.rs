@@ -257,6 +257,11 @@ impl InternalWriter {
         InternalWriter { api, unaudited: true }
     }
 
+    /// The server behind the door.
+    pub(crate) fn api(&self) -> &Arc<ApiServer> {
+        &self.api
+    }
+
     /// The state and its changes.
     #[must_use]
     pub fn world(&self) -> &WorldHandle {

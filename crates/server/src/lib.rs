@@ -32,6 +32,7 @@ mod fair;
 #[doc(hidden)]
 pub mod fuzzing;
 mod internal;
+pub mod internal_client;
 pub mod internal_writer;
 pub mod listen;
 pub mod metrics;

@@ -12,6 +12,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 
 mod audit;
+mod autoscaling;
 mod behind;
 mod controllers;
 mod deletion;

@@ -2,20 +2,24 @@
 //!
 //! ```text
 //!   Change ──► wake ──► Key ──► queue of the host ──► reconcile(Pass) ──► Outcome
+//!                                                       ▲     └─ questions ──► API
+//!                                                       └──────── answers ◄────┘
 //! ```
 //!
 //! The host owns queues, timers, retries and memory; a controller owns nothing.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use tenure_core::Revision;
 use tenure_machinery::{Object, ObjectExt};
 
+use crate::autoscaler::AutoscalerMemory;
 use crate::daemonset::PodFailures;
 use crate::intent::{ControllerIntent, FailedIntent};
 use crate::job::JobBackoff;
@@ -75,6 +79,18 @@ pub struct Departure<'a> {
     pub namespace: &'a str,
 }
 
+/// Why the API did not answer a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiRefusal {
+    /// The code of the response.
+    pub code: u16,
+    /// The message of the Status.
+    pub message: String,
+}
+
+/// What the API answered, by the path that was asked for.
+pub type ApiAnswers = BTreeMap<String, Result<Value, ApiRefusal>>;
+
 /// Everything a pass may depend on (PU1, PU2).
 #[derive(Clone, Copy)]
 pub struct Pass<'a> {
@@ -88,6 +104,8 @@ pub struct Pass<'a> {
     pub memory: &'a ReconcileMemory,
     /// What of the last pass was refused; empty when everything was done.
     pub refused: &'a [FailedIntent],
+    /// What the API answered to the questions of the passes before that only asked.
+    pub answers: &'a ApiAnswers,
 }
 
 /// What a pass leaves for the next one; never needed to be right, only to be quiet or quick.
@@ -111,6 +129,8 @@ pub enum ReconcileMemory {
     Failures(PodFailures),
     /// Pods of a Job failed, so that their successors come later each time (JB7).
     Backoff(JobBackoff),
+    /// What sizes were recommended lately, and how they changed (HA5).
+    Autoscaler(AutoscalerMemory),
 }
 
 /// What a pass wants.
@@ -122,6 +142,9 @@ pub struct ReconcileResult {
     pub memory: ReconcileMemory,
     /// Call again after this time even if nothing changes; replaces any earlier wish for the key.
     pub requeue_after: Option<Duration>,
+    /// Paths of the server's own API to read, under the account of the controller. A pass with questions
+    /// only asks: everything else it says counts for nothing, and it is called again with the answers.
+    pub questions: BTreeSet<String>,
 }
 
 impl ReconcileResult {

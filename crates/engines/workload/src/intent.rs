@@ -123,6 +123,13 @@ pub enum Act {
         /// The revision it was decided at; a newer one refuses with `Conflict`.
         revision: Revision,
     },
+    /// Put a Scale at a path of the API that ends with `/scale`, as any client would.
+    PutScale {
+        /// The path.
+        path: String,
+        /// The Scale.
+        scale: Box<Object>,
+    },
     /// Only tell.
     Tell(EventReport),
 }
@@ -424,6 +431,12 @@ impl ControllerIntent {
     #[must_use]
     pub fn check_types(policy: Object, revision: Revision) -> ControllerIntent {
         ControllerIntent::new(Act::CheckTypes { policy: Box::new(policy), revision })
+    }
+
+    /// Put a Scale at a path of the API.
+    #[must_use]
+    pub fn put_scale(path: String, scale: Object) -> ControllerIntent {
+        ControllerIntent::new(Act::PutScale { path, scale: Box::new(scale) })
     }
 
     /// Only tell.

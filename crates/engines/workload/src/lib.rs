@@ -13,6 +13,7 @@
 extern crate alloc;
 
 pub mod api_service;
+pub mod autoscaler;
 pub mod certificate_signing;
 pub mod claim;
 pub mod condition;
@@ -63,7 +64,8 @@ pub mod volumes;
 pub mod wake;
 
 pub use controller::{
-    Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+    ApiAnswers, ApiRefusal, Controller, Departure, ObjectChange, Pass, ReconcileKey,
+    ReconcileMemory, ReconcileResult,
 };
 pub use intent::{
     Act, AnyObject, ControllerIntent, EventReport, FailedIntent, IntentPropagation, InvolvedObject,

@@ -44,6 +44,8 @@ pub enum BuiltinResource {
     Jobs,
     /// `batch/v1` cronjobs.
     CronJobs,
+    /// `autoscaling/v2` horizontalpodautoscalers.
+    HorizontalPodAutoscalers,
     /// `discovery.k8s.io/v1` endpointslices.
     EndpointSlices,
     /// `policy/v1` poddisruptionbudgets.
@@ -99,6 +101,7 @@ impl BuiltinResource {
         BuiltinResource::ControllerRevisions,
         BuiltinResource::Jobs,
         BuiltinResource::CronJobs,
+        BuiltinResource::HorizontalPodAutoscalers,
         BuiltinResource::EndpointSlices,
         BuiltinResource::PodDisruptionBudgets,
         BuiltinResource::Leases,
@@ -146,6 +149,9 @@ impl BuiltinResource {
             }
             BuiltinResource::Jobs => ("batch", "v1", "Job", "jobs", true),
             BuiltinResource::CronJobs => ("batch", "v1", "CronJob", "cronjobs", true),
+            BuiltinResource::HorizontalPodAutoscalers => {
+                ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true)
+            }
             BuiltinResource::EndpointSlices => {
                 ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true)
             }
@@ -241,6 +247,7 @@ impl BuiltinResource {
         match self.group().as_bytes() {
             b"apps" => "apps/v1",
             b"batch" => "batch/v1",
+            b"autoscaling" => "autoscaling/v2",
             b"policy" => "policy/v1",
             b"discovery.k8s.io" => "discovery.k8s.io/v1",
             b"coordination.k8s.io" => "coordination.k8s.io/v1",

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::api_service::ApiServiceRegistration;
+use crate::autoscaler::HorizontalAutoscalers;
 use crate::certificate_signing::CertificateSigning;
 use crate::controller::Controller;
 use crate::cron::CronJobs;
@@ -53,6 +54,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &Jobs,
     &TtlAfterFinished,
     &CronJobs,
+    &HorizontalAutoscalers,
     &DisruptionBudgets,
     &NodeLifecycle,
     &TaintEviction,

@@ -18,7 +18,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.autoscaling.v2.HorizontalPodAutoscaler",
             AutoscalerRules,
         )
-        .ignored("nothing measures pods here, so that nothing is scaled")
+        .acted_on_by("its controller, where somebody serves metrics")
         .short(&["hpa"])
         .category("all")
         .counted()
@@ -31,7 +31,7 @@ pub(super) fn rows() -> Vec<Kind> {
             "api.autoscaling.v1.HorizontalPodAutoscaler",
             AutoscalerV1Rules,
         )
-        .ignored("nothing measures pods here, so that nothing is scaled")
+        .acted_on_by("its controller, where somebody serves metrics")
         .short(&["hpa"])
         .category("all")
         .counted()

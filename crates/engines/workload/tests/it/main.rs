@@ -10,6 +10,7 @@
     reason = "a test that cannot go on should fail loudly"
 )]
 
+mod autoscaler;
 mod certificate_signing;
 mod claim;
 mod cron;

@@ -14,10 +14,10 @@ use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_workload::intent::UNSIGNED;
 use tenure_workload::system_objects::SystemObject;
 use tenure_workload::{
-    API_SERVER, Act, BuiltinResource, CONTROLLERS, ClusterView, Controller, ControllerIntent,
-    CustomKind, Departure, EventReport, FailedIntent, IntentPropagation, ObjectChange,
-    ObjectHeader, Pass, ReconcileKey, ReconcileMemory, ReconcileResult, Reliance, UpdateEndpoint,
-    Verb, VersionedObject, owner, pod,
+    API_SERVER, Act, ApiAnswers, ApiRefusal, BuiltinResource, CONTROLLERS, ClusterView, Controller,
+    ControllerIntent, CustomKind, Departure, EventReport, FailedIntent, IntentPropagation,
+    ObjectChange, ObjectHeader, Pass, ReconcileKey, ReconcileMemory, ReconcileResult, Reliance,
+    UpdateEndpoint, Verb, VersionedObject, owner, pod,
 };
 
 /// How many passes a scenario may take before it counts as a hot loop.
@@ -123,6 +123,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<String>,
     /// Every write, as `create replicasets/web-5b`.
     pub(crate) writes: Vec<String>,
+    /// What the API answers, by path; anything else is not found.
+    pub(crate) api: BTreeMap<String, Value>,
     /// Looks at the world after every write.
     pub(crate) check: Option<fn(&World)>,
     controllers: Vec<&'static dyn Controller>,
@@ -149,6 +151,7 @@ impl World {
             pods_run: false,
             events: Vec::new(),
             writes: Vec::new(),
+            api: BTreeMap::new(),
             check: None,
             controllers: workloads(),
             revision: 0,
@@ -393,13 +396,28 @@ impl World {
 
     fn reconcile(&self, job: &Job) -> ReconcileResult {
         let nothing = ReconcileMemory::default();
-        self.controllers[job.0].reconcile(&Pass {
-            key: &job.1,
-            view: &self.objects,
-            now: self.now,
-            memory: self.memory.get(job).unwrap_or(&nothing),
-            refused: self.refused.get(job).map_or(&[], Vec::as_slice),
-        })
+        let mut answers = ApiAnswers::new();
+        loop {
+            let result = self.controllers[job.0].reconcile(&Pass {
+                key: &job.1,
+                view: &self.objects,
+                now: self.now,
+                memory: self.memory.get(job).unwrap_or(&nothing),
+                refused: self.refused.get(job).map_or(&[], Vec::as_slice),
+                answers: &answers,
+            });
+            if result.questions.is_empty() {
+                return result;
+            }
+            for path in result.questions {
+                let missing = || ApiRefusal {
+                    code: 404,
+                    message: "the server could not find the requested resource".to_owned(),
+                };
+                let answer = self.api.get(&path).cloned().ok_or_else(missing);
+                assert!(answers.insert(path, answer).is_none(), "nothing is asked twice");
+            }
+        }
     }
 
     fn run(&mut self, job: &Job) {
@@ -559,6 +577,12 @@ impl World {
                 )
                 .map(|()| policy.name().to_owned())
                 .map_err(|reason| stale(409, reason))
+            }
+            Act::PutScale { path, scale } => {
+                let replicas = scale.int_at(&["spec", "replicas"]).unwrap();
+                self.writes.push(format!("scale {} {replicas}", scale.name()));
+                self.api.get_mut(path).unwrap()["spec"]["replicas"] = replicas.into();
+                Ok(scale.name().to_owned())
             }
             Act::Tell(note) => {
                 self.tell(note, "", "");
@@ -912,6 +936,7 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
             let resource = BuiltinResource::find(&object.group, &object.resource);
             (Verb::Delete, resource, object.name.clone())
         }
+        Act::PutScale { scale, .. } => (Verb::Update, None, scale.name().to_owned()),
         Act::Tell(note) => (Verb::Create, Some(note.about.resource), note.about.name.clone()),
     };
     FailedIntent {

@@ -76,8 +76,9 @@ fn r255_versions_share_a_line_and_what_nobody_acts_on_says_why() {
         (lines.next().unwrap_or_default().to_owned(), lines.count())
     };
     let (scaled, more) = line("HorizontalPodAutoscaler");
-    assert!(scaled.contains("| v2, v1 | status | **nobody**: "), "{scaled}");
+    assert!(scaled.contains("| v2, v1 | status | its controller, where "), "{scaled}");
     assert_eq!(more, 0);
+    assert!(line("NetworkPolicy").0.contains("| **nobody**: "), "{table}");
     assert!(
         line("CustomResourceDefinition").0.contains("; **not** on `spec.conversion"),
         "{table}"

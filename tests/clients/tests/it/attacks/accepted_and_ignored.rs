@@ -6,7 +6,6 @@ use tenure_client_tests::Server;
 
 /// Objects that look like protection, or like work that somebody does, and are neither here.
 fn ignored() -> Vec<(&'static str, Value)> {
-    let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d" });
     let kinds = json!({ "plural": "widgets", "singular": "widget", "kind": "Widget" });
     let version = json!({ "name": "v1", "served": true, "storage": true,
         "schema": { "openAPIV3Schema": { "type": "object" } } });
@@ -17,10 +16,6 @@ fn ignored() -> Vec<(&'static str, Value)> {
         (
             "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
             json!({ "metadata": { "name": "n" }, "spec": { "podSelector": {}, "policyTypes": ["Ingress"] } }),
-        ),
-        (
-            "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
-            json!({ "metadata": { "name": "h" }, "spec": { "maxReplicas": 3, "scaleTargetRef": target } }),
         ),
         (
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
