@@ -288,7 +288,8 @@ fn config(flags: UpFlags) -> Result<Config, CommandError> {
         None => NodeRuntime::None,
     };
     let (listen, kubeconfig) = (flags.listen, flags.kubeconfig);
-    let (audit, event_life) = (audit(flags.audit_log, flags.audit_level), flags.event_ttl);
+    let audit = audit(flags.audit_log, flags.audit_level, flags.audit_policy_file);
+    let event_life = flags.event_ttl;
     let service_account_keys = flags.service_account_key_file;
     Ok(Config {
         listen,
@@ -368,14 +369,19 @@ fn authorization(flags: AuthorizationFlags) -> Result<AuthorizationSource, Comma
     }))
 }
 
-fn audit(file: Option<PathBuf>, level: Option<AuditFlag>) -> Option<AuditLog> {
+fn audit(
+    file: Option<PathBuf>,
+    level: Option<AuditFlag>,
+    policy: Option<PathBuf>,
+) -> Option<AuditLog> {
     let level = match level {
         None | Some(AuditFlag::Metadata) => AuditLevel::Metadata,
         Some(AuditFlag::Request) => AuditLevel::Request,
         Some(AuditFlag::RequestResponse) => AuditLevel::RequestResponse,
         Some(AuditFlag::None) => return None,
     };
-    file.map(|file| AuditLog { file: Some(file).filter(|file| file != Path::new("-")), level })
+    let kept = |file: &PathBuf| file != Path::new("-");
+    file.map(|file| AuditLog { file: Some(file).filter(kept), level, policy })
 }
 
 /// The folder that was asked for, or the usual one.

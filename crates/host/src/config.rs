@@ -49,6 +49,8 @@ pub struct AuditLog {
     pub file: Option<PathBuf>,
     /// How much of a request is written.
     pub level: AuditLevel,
+    /// A file with a policy that says how much of which request is written, in place of the level.
+    pub policy: Option<PathBuf>,
 }
 
 /// Is told how many stored entries a start has read, and of how many.

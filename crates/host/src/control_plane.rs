@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tenure_driver::{Controllers, Driver};
 use tenure_server::admit::{Downward, DynamicAdmission, RetentionOptions, first_service_address};
+use tenure_server::audit::AuditPolicy;
 use tenure_server::internal_writer::InternalWriter;
 use tenure_server::listen::Tls;
 use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions, Selectors};
@@ -740,8 +741,26 @@ fn audit_log(log: &AuditLog) -> Result<Arc<AuditSink>, HostStartError> {
             tenure_files::append(path).map(|file| Box::new(file) as Box<dyn io::Write + Send>)
         }
     };
-    out.and_then(|out| AuditSink::start(log.level, out))
+    let policy = match &log.policy {
+        Some(path) => audit_policy(path)?,
+        None => AuditPolicy::of_level(log.level),
+    };
+    out.and_then(|out| AuditSink::by_policy(policy, out))
         .map_err(|source| HostStartError::Audit { path, source })
+}
+
+/// What a file says of the audit log.
+fn audit_policy(path: &Path) -> Result<AuditPolicy, HostStartError> {
+    let wrong = |why: String| HostStartError::AuditPolicy { path: path.to_owned(), why };
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let document = tenure_yaml::to_json(&text, tenure_yaml::YamlLimits::default())
+        .map_err(|error| wrong(error.to_string()))?;
+    AuditPolicy::read(&document).map_err(|errors| {
+        let causes = errors.into_causes().into_iter();
+        let faults: Vec<String> =
+            causes.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        wrong(faults.join("; "))
+    })
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, HostStartError> {

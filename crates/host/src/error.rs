@@ -80,6 +80,14 @@ pub enum HostStartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The audit policy cannot be used.
+    #[error("the audit policy `{}` cannot be used: {why}", path.display())]
+    AuditPolicy {
+        /// The file asked for.
+        path: PathBuf,
+        /// What is wrong with it, field by field.
+        why: String,
+    },
     /// Nobody can decide who may do what as it was asked for.
     #[error(transparent)]
     Authorization(#[from] AuthorizationError),

@@ -265,14 +265,7 @@ impl ApiServer {
         let line = Arc::new(RequestLine::new(&parts));
         let _running = self.metrics.in_flight(line.mutating());
         let audit = self.audit.as_ref();
-        let mut trail = AuditContext::begin(
-            audit,
-            &parts,
-            line.resource(),
-            line.owned_verb(),
-            peer.address,
-            &id,
-        );
+        let mut trail = AuditContext::begin(audit, &parts, &line, peer.address, &id);
         let mut log = RequestLog::begin(&line);
         let answered = {
             let about = (&mut trail, &log, id.as_str());

@@ -8,6 +8,7 @@
 //! and spoken of once. Which requests are allowed is decided elsewhere; here it is only written down.
 
 mod entry;
+mod policy;
 mod queue;
 mod tail;
 mod trail;
@@ -21,6 +22,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use entry::{AuditEvent, sources};
+pub use policy::AuditPolicy;
 use queue::AuditMessage;
 pub(crate) use trail::{AuditContext, AuditGuard};
 
@@ -57,7 +59,7 @@ impl AuditLevel {
 
 /// The way to the audit log.
 pub struct AuditSink {
-    level: AuditLevel,
+    policy: AuditPolicy,
     queue: mpsc::Sender<AuditMessage>,
     bytes_max: usize,
     bytes_waiting: Arc<AtomicUsize>,
@@ -73,19 +75,30 @@ impl AuditSink {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(level: AuditLevel, out: Box<dyn Write + Send>) -> io::Result<Arc<AuditSink>> {
-        AuditSink::with_room(level, out, LINES_MAX, BYTES_MAX)
+        AuditSink::by_policy(AuditPolicy::of_level(level), out)
+    }
+
+    /// As [`AuditSink::start`], where a policy says how much of which request is written.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn by_policy(
+        policy: AuditPolicy,
+        out: Box<dyn Write + Send>,
+    ) -> io::Result<Arc<AuditSink>> {
+        AuditSink::with_room(policy, out, LINES_MAX, BYTES_MAX)
     }
 
     /// As [`AuditSink::start`], with room for so many lines and bytes.
     fn with_room(
-        level: AuditLevel,
+        policy: AuditPolicy,
         out: Box<dyn Write + Send>,
         lines_max: usize,
         bytes_max: usize,
     ) -> io::Result<Arc<AuditSink>> {
         let (queue, messages) = mpsc::channel(lines_max);
         let audit = Arc::new(AuditSink {
-            level,
+            policy,
             queue,
             bytes_max,
             bytes_waiting: Arc::default(),
@@ -113,14 +126,26 @@ impl AuditSink {
         }
     }
 
+    /// Looks up once what the policy says of a request.
+    fn decide(&self, entry: &mut AuditEvent) {
+        if entry.rule.is_none() {
+            let rule = self.policy.decide(entry, &entry.path).clone();
+            entry.rule = Some(rule);
+        }
+    }
+
     /// How many lines were written, and how many were lost.
     #[must_use]
     pub fn counters(&self) -> (Counter, Counter) {
         (self.written.clone(), self.lost.clone())
     }
 
-    /// Hands a line over, or counts it as lost.
+    /// Hands a line over, or counts it as lost; nothing if the policy wants no such line.
     pub(crate) fn say(&self, mut entry: Box<AuditEvent>) {
+        self.decide(&mut entry);
+        if !entry.tells() {
+            return;
+        }
         entry.at = clock::timestamp();
         let bytes = entry.weight();
         let waiting = self.bytes_waiting.fetch_add(bytes, Ordering::Relaxed);

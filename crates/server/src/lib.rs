@@ -29,6 +29,7 @@ pub mod custom;
 mod dispatch;
 pub mod engine_api;
 mod fair;
+mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod internal;

@@ -175,6 +175,11 @@ pub(crate) struct UpFlags {
     #[arg(long, value_name = "LEVEL", requires = "audit_log")]
     pub(crate) audit_level: Option<AuditFlag>,
 
+    /// A file that says how much of which request is written to the audit log: an audit policy, as Kubernetes has it
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    #[arg(requires = "audit_log", conflicts_with = "audit_level")]
+    pub(crate) audit_policy_file: Option<PathBuf>,
+
     /// How long an event is kept after its last write, such as `90m`; 0 keeps it
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     pub(crate) event_ttl: Duration,

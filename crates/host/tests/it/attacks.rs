@@ -84,7 +84,8 @@ fn attacks(pki: &Path) -> Vec<(&'static str, Option<Shown>, u16, Value)> {
 async fn r24_certificates_that_prove_nothing_are_refused_and_written_down() {
     let dir = tempfile::tempdir().unwrap();
     let (data, log) = (dir.path().join("data"), dir.path().join("audit.log"));
-    let audit = Some(AuditLog { file: Some(log.clone()), level: AuditLevel::Metadata });
+    let audit =
+        Some(AuditLog { file: Some(log.clone()), level: AuditLevel::Metadata, policy: None });
     let listen = ([127, 0, 0, 1], 0).into();
     let config = Config { listen, audit, ..Config::new(data.clone()) };
     let plane = ControlPlane::start(config).await.unwrap();

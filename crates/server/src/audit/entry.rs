@@ -13,6 +13,7 @@ use tenure_machinery::query::percent_decode;
 use tenure_schema::TypeId;
 
 use super::AuditLevel;
+use super::policy::AuditDecision;
 use crate::api::BODY_BYTES_MAX;
 use crate::authenticate::User;
 use crate::query::FieldValidation;
@@ -38,12 +39,28 @@ pub(crate) enum AuditStage {
     Panic,
 }
 
+impl AuditStage {
+    /// As it stands in a line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AuditStage::Started => "ResponseStarted",
+            AuditStage::Complete => "ResponseComplete",
+            AuditStage::Panic => "Panic",
+        }
+    }
+}
+
 /// What a line says.
 #[derive(Clone, Default)]
 pub(crate) struct AuditEvent {
-    pub(crate) level: AuditLevel,
+    /// What the policy says of it, once that is known.
+    pub(crate) rule: Option<AuditDecision>,
+    /// Whether there are no bodies whatever the policy says.
+    pub(crate) is_internal: bool,
     pub(crate) stage: AuditStage,
     pub(crate) id: String,
+    /// The path, its escapes decoded.
+    pub(crate) path: String,
     pub(crate) uri: String,
     pub(crate) verb: Cow<'static, str>,
     /// Who asked; `None` when no credential was believed.
@@ -147,8 +164,22 @@ impl AuditEvent {
     pub(crate) fn level(&self) -> AuditLevel {
         match &self.object {
             Some(object) if object.is_confidential() => AuditLevel::Metadata,
-            _ => self.level,
+            _ if self.is_internal => AuditLevel::Metadata,
+            _ => self.rule.as_ref().and_then(|rule| rule.level).unwrap_or_default(),
         }
+    }
+
+    /// Whether the policy wants a line at this stage.
+    pub(super) fn tells(&self) -> bool {
+        self.rule.as_ref().is_some_and(|rule| rule.tells(self.stage))
+    }
+
+    /// A body without what the policy leaves out.
+    fn shown(&self, mut object: Value) -> Value {
+        if self.rule.as_ref().is_some_and(|rule| rule.omits_managed_fields) {
+            drop_managed_fields(&mut object);
+        }
+        object
     }
 
     /// The line, without its end.
@@ -159,14 +190,7 @@ impl AuditEvent {
         say("apiVersion", "audit.k8s.io/v1".into());
         say("level", self.level().name().into());
         say("auditID", self.id.as_str().into());
-        say(
-            "stage",
-            match self.stage {
-                AuditStage::Started => "ResponseStarted".into(),
-                AuditStage::Complete => "ResponseComplete".into(),
-                AuditStage::Panic => "Panic".into(),
-            },
-        );
+        say("stage", self.stage.name().into());
         say("requestURI", self.uri.as_str().into());
         say("verb", (*self.verb).into());
         say("user", self.user.as_ref().map_or_else(|| json!({}), user_info));
@@ -189,12 +213,12 @@ impl AuditEvent {
         if self.level() >= AuditLevel::Request
             && let Some(object) = self.request_object()
         {
-            say("requestObject", object);
+            say("requestObject", self.shown(object));
         }
         if self.level() >= AuditLevel::RequestResponse
             && let Some(object) = self.response_object()
         {
-            say("responseObject", object);
+            say("responseObject", self.shown(object));
         }
         say("requestReceivedTimestamp", time(self.received));
         say("stageTimestamp", time(self.at));
@@ -266,6 +290,16 @@ impl AuditEvent {
         }
         let unpacked = flate2::read::GzDecoder::new(&*self.response).take(OBJECT_BYTES_MAX);
         serde_json::from_reader(std::io::BufReader::new(unpacked)).ok()
+    }
+}
+
+/// Of an object, or of those of a list.
+fn drop_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    for item in object.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_managed_fields(item);
     }
 }
 

@@ -76,7 +76,8 @@ async fn r168_a_file_that_takes_nothing_costs_lines_and_never_time() {
         let paper = Paper::default();
         // A few lines fit into the buffer before the thread is stuck.
         let out = Box::new(Stuck(gate, paper.clone()));
-        let audit = AuditSink::with_room(AuditLevel::Request, out, lines_max, bytes_max).unwrap();
+        let policy = AuditPolicy::of_level(AuditLevel::Request);
+        let audit = AuditSink::with_room(policy, out, lines_max, bytes_max).unwrap();
         for id in 0..50 {
             audit.say(entry(id, b"0123456789"));
         }

@@ -1,6 +1,5 @@
 //! What becomes known of a request on its way, and the promise that it is written down.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use crate::body::Body;
 use crate::clock;
 use crate::registry::ServedKind;
 use crate::request::ResourceRequest;
+use crate::request_line::RequestLine;
 
 /// The client left before it was answered; what it asked for may have happened all the same.
 const CLIENT_LEFT: u16 = 499;
@@ -54,21 +54,20 @@ impl AuditContext {
     pub(crate) fn begin(
         audit: Option<&Arc<AuditSink>>,
         parts: &http::request::Parts,
-        path: Option<&ResourcePath>,
-        verb: Cow<'static, str>,
+        line: &RequestLine,
         address: Option<IpAddr>,
         id: &str,
     ) -> AuditContext {
         let Some(audit) = audit else { return AuditContext::default() };
         let agent = text(&parts.headers, "user-agent");
         let entry = AuditEvent {
-            level: audit.level,
             id: id.to_owned(),
             uri: entry::uri(&parts.uri),
-            verb,
+            path: line.path().to_owned(),
+            verb: line.owned_verb(),
             sources: sources(&parts.headers, address),
             agent: entry::agent(agent),
-            object: path.map(object),
+            object: line.resource().map(object),
             received: clock::timestamp(),
             ..AuditEvent::default()
         };
@@ -93,7 +92,7 @@ impl AuditContext {
             name: request.name.clone(),
         };
         let entry = AuditEvent {
-            level: AuditLevel::Metadata,
+            is_internal: true,
             id: id(),
             uri: object.path(),
             verb: verb.into(),
@@ -139,6 +138,14 @@ impl AuditContext {
         if let Some(entry) = self.entry() {
             entry.user = Some(user.clone());
         }
+        self.decide();
+    }
+
+    /// Looks up what the policy says, now that it is known who asks.
+    fn decide(&mut self) {
+        if let Some((audit, entry)) = &mut self.line {
+            audit.decide(entry);
+        }
     }
 
     /// No credential was believed.
@@ -146,6 +153,7 @@ impl AuditContext {
         if let Some(entry) = self.entry() {
             entry.refused = Some(why);
         }
+        self.decide();
     }
 
     /// On whose behalf.
@@ -192,6 +200,7 @@ impl AuditContext {
     /// last byte.
     pub(crate) fn end(mut self, mut response: Response<Body>) -> Response<Body> {
         let failure = response.extensions_mut().remove::<Failure>();
+        self.decide();
         let Some((audit, mut entry)) = self.line.take() else { return response };
         entry.code = response.status().as_u16();
         entry.failure = failure;

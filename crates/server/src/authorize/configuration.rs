@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure_machinery::query::parse_duration;
-use tenure_machinery::{Errors, Object, Path, Reason, name};
+use tenure_machinery::{Errors, Object, Path, name};
 
 use super::conditions::MatchConditions;
+use crate::fields::{FieldReader, shown};
 
 /// The versions of the configuration, which say the same.
 const API_VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1"];
@@ -114,8 +115,8 @@ impl AuthorizationConfiguration {
         let mut authorizers = Vec::new();
         match document {
             Value::Object(document) => {
-                let mut reader = Reader { errors: &mut errors };
-                authorizers = reader.document(document);
+                let mut reader = FieldReader { errors: &mut errors };
+                authorizers = reader.authorizers(document);
             }
             _ => errors.invalid(&Path::Root.field("kind"), "{}", "the document is no mapping"),
         }
@@ -154,27 +155,11 @@ fn named(kind: AuthorizerType) -> AuthorizerConfiguration {
     AuthorizerConfiguration { name: kind.word().to_lowercase(), kind }
 }
 
-/// Reads fields and collects what is wrong with them.
-struct Reader<'e> {
-    errors: &'e mut Errors,
-}
-
-impl Reader<'_> {
-    fn document(&mut self, document: &Object) -> Vec<AuthorizerConfiguration> {
+impl FieldReader<'_> {
+    fn authorizers(&mut self, document: &Object) -> Vec<AuthorizerConfiguration> {
         let root = Path::Root;
         self.known(document, &root, &["apiVersion", "kind", "authorizers"]);
-        let version = self.text(document, &root, "apiVersion");
-        if version.is_empty() {
-            self.errors.required(&root.field("apiVersion"), "");
-        } else if !API_VERSIONS.contains(&version) {
-            self.errors.not_supported(&root.field("apiVersion"), version, &API_VERSIONS);
-        }
-        let kind = self.text(document, &root, "kind");
-        if kind.is_empty() {
-            self.errors.required(&root.field("kind"), "");
-        } else if kind != KIND {
-            self.errors.not_supported(&root.field("kind"), kind, &[KIND]);
-        }
+        self.document_is(document, &API_VERSIONS, KIND);
         let path = root.field("authorizers");
         let list = self.list(document, &root, "authorizers");
         if list.is_empty() {
@@ -400,50 +385,6 @@ impl Reader<'_> {
         all
     }
 
-    /// Refuses members that nobody knows: a misspelt one would be a rule that nobody keeps.
-    fn known(&mut self, object: &Object, path: &Path<'_>, known: &[&str]) {
-        for member in object.keys().filter(|member| !known.contains(&member.as_str())) {
-            self.errors.push(Reason::Invalid, &path.field(member), "unknown field");
-        }
-    }
-
-    fn no_mapping(&mut self, path: &Path<'_>, value: &Value) {
-        self.errors.invalid(path, shown(value), "must be a mapping");
-    }
-
-    fn text<'a>(&mut self, object: &'a Object, path: &Path<'_>, member: &str) -> &'a str {
-        match object.get(member) {
-            None | Some(Value::Null) => "",
-            Some(Value::String(text)) => text,
-            Some(other) => {
-                self.errors.invalid(&path.field(member), shown(other), "must be a string");
-                ""
-            }
-        }
-    }
-
-    fn flag(&mut self, object: &Object, path: &Path<'_>, member: &str) -> Option<bool> {
-        match object.get(member)? {
-            Value::Null => None,
-            Value::Bool(flag) => Some(*flag),
-            other => {
-                self.errors.invalid(&path.field(member), shown(other), "must be true or false");
-                None
-            }
-        }
-    }
-
-    fn list<'a>(&mut self, object: &'a Object, path: &Path<'_>, member: &str) -> &'a [Value] {
-        match object.get(member) {
-            None | Some(Value::Null) => &[],
-            Some(Value::Array(list)) => list,
-            Some(other) => {
-                self.errors.invalid(&path.field(member), shown(other), "must be a list");
-                &[]
-            }
-        }
-    }
-
     /// A duration; zero where none is said, nothing where it is wrong.
     fn duration(&mut self, object: &Object, path: &Path<'_>, member: &str) -> Option<Duration> {
         let at = path.field(member);
@@ -482,11 +423,6 @@ impl Reader<'_> {
         }
         found.copied()
     }
-}
-
-/// The beginning of a value, for somebody who looks for it in the file.
-fn shown(value: &Value) -> String {
-    value.to_string().chars().take(80).collect()
 }
 
 #[cfg(test)]

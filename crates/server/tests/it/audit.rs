@@ -355,3 +355,44 @@ async fn r168_followers_are_written_down_like_clients() {
     });
     assert_eq!(lines.iter().map(said).collect::<Vec<_>>(), wanted);
 }
+
+#[tokio::test]
+async fn r168_a_policy_says_how_much_of_which_request_is_written() {
+    let paper = Paper::by_policy(&json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["ResponseStarted"],
+        "rules": [
+            { "level": "None", "nonResourceURLs": ["/version"] },
+            { "level": "None", "users": ["system:anonymous"], "userGroups": ["system:unauthenticated"] },
+            { "level": "None", "userGroups": ["system:serviceaccounts"] },
+            { "level": "RequestResponse", "resources": [{ "group": "", "resources": ["services"] }], "omitManagedFields": true },
+            { "level": "Request", "verbs": ["create"] },
+            { "level": "RequestResponse", "resources": [{ "group": "", "resources": ["secrets"] }] },
+            { "level": "Metadata", "resources": [{ "group": "" }] },
+        ],
+    }));
+    let keys = KeySet::from_pem(&KeyPair::generate().unwrap().serialize_pem(), &[]).unwrap();
+    let house = House::with(keys, Some(paper.audit.clone())).await;
+    paper.lines().await;
+    house.get("/version").await;
+    house.get("/api").await;
+    assert!(paper.lines().await.is_empty(), "a path that is named, and one that no rule fits");
+    let service = json!({ "metadata": { "name": "s" }, "spec": { "ports": [{ "port": 80 }] } });
+    house.made("/api/v1/namespaces/default/services", service).await;
+    let line = paper.line().await;
+    assert_eq!(line["level"], "RequestResponse");
+    assert_eq!(line["responseObject"]["metadata"]["name"], "s");
+    assert!(line["responseObject"]["metadata"].get("managedFields").is_none(), "{line:#}");
+    house.made("/api/v1/namespaces", named("n")).await;
+    let line = paper.line().await;
+    assert_eq!(line["level"], "Request");
+    assert_eq!(line["requestObject"]["metadata"]["name"], "n");
+    house.get(PODS).await;
+    assert_eq!(paper.line().await["level"], "Metadata");
+    house.get(SECRETS).await;
+    let line = paper.line().await;
+    assert_eq!(line["level"], "Metadata", "secrets are never written, whatever a policy says");
+    assert!(line.get("responseObject").is_none());
+    let nobody = house.ask_as(&Peer::default(), "GET", PODS, &[], "").await;
+    assert_eq!(nobody.code, 403);
+    assert!(paper.lines().await.is_empty(), "whom a rule leaves out");
+}

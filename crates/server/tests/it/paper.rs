@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tenure_server::AuditSink;
-use tenure_server::audit::AuditLevel;
+use tenure_server::audit::{AuditLevel, AuditPolicy};
 
 /// What was written, and the way to it.
 pub struct Paper {
@@ -30,6 +30,14 @@ impl Paper {
     pub fn new(level: AuditLevel) -> Paper {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let audit = AuditSink::start(level, Box::new(Ink(Arc::clone(&bytes)))).unwrap();
+        Paper { audit, bytes }
+    }
+
+    /// As a policy says it.
+    pub fn by_policy(document: &Value) -> Paper {
+        let policy = AuditPolicy::read(document).unwrap();
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let audit = AuditSink::by_policy(policy, Box::new(Ink(Arc::clone(&bytes)))).unwrap();
         Paper { audit, bytes }
     }
 
