@@ -22,6 +22,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::admission::{final_phase, judge, reason};
+use crate::allocation::Allocations;
 use crate::client::{Client, ClientError, Server};
 use crate::clock;
 use crate::events::Events;
@@ -104,6 +105,8 @@ pub(crate) struct AgentContext {
     pub(crate) backoff: RestartBackoff,
     pub(crate) settings: DownwardApiOptions,
     pub(crate) room: NodeCapacity,
+    /// What of the room each pod was given.
+    pub(crate) allocations: Allocations,
     addresses: Vec<IpAddr>,
     /// The pod of each sandbox.
     sandboxes: Mutex<HashMap<String, String>>,
@@ -156,6 +159,7 @@ impl AgentContext {
         }
         self.outs.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.pods.forget(uid);
+        self.allocations.remove(uid);
         // An agent that ends needs no news.
         let _ = self.ended.send(uid.to_owned());
     }
@@ -241,6 +245,7 @@ impl Agent {
             backoff: config.backoff,
             settings: config.settings,
             room: config.identity.room.clone(),
+            allocations: Allocations::default(),
             addresses: config.identity.addresses.clone(),
             sandboxes: Mutex::default(),
             outs: Mutex::default(),
@@ -602,7 +607,10 @@ impl Loop {
                 .cares
                 .values()
                 .filter(|care| !care.gone && !self.is_over(&care.pod))
-                .map(|care| pod_requests(&care.pod))
+                .map(|care| {
+                    let given = self.shared.allocations.of(&uid(&care.pod));
+                    given.unwrap_or_else(|| pod_requests(&care.pod))
+                })
                 .collect();
             fits(pod, &pod_requests(pod), &node, &self.shared.room, &others).err()
         })

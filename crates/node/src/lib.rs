@@ -7,6 +7,7 @@
 
 mod admission;
 pub mod agent;
+mod allocation;
 mod certificate;
 pub mod client;
 mod clock;

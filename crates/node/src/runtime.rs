@@ -62,6 +62,13 @@ pub trait ContainerRuntime: Send + Sync + 'static {
     /// Runs a container that was made.
     fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()>;
 
+    /// Changes what a container that runs may use; nothing where nothing is limited.
+    fn update<'a>(
+        &'a self,
+        container: &'a str,
+        limits: &'a ContainerLimits,
+    ) -> RuntimeFuture<'a, ()>;
+
     /// Sends the stop signal, and kills after the grace.
     fn stop<'a>(
         &'a self,

@@ -12,12 +12,13 @@ mod outcome;
 mod pod_volumes;
 mod probing;
 mod report;
+mod resize;
 mod sandbox;
 mod start;
 mod stop;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tenure_downward::ValueInput;
 use tenure_lifecycle::{
-    ContainerType, Leaving, LifecycleSpec, Observed, PodAction, PodRejection, RestartBackoff,
-    is_ending, next_actions,
+    ContainerType, Leaving, LifecycleSpec, Observed, PodAction, PodRejection, PodResources,
+    RestartBackoff, is_ending, next_actions, pod_requests,
 };
 use tenure_machinery::{Object, ObjectExt as _};
 use tokio::sync::{mpsc, watch};
@@ -89,6 +90,13 @@ pub(crate) enum WorkerMessage {
     },
     Written(Answered<Object>),
     Deleted(Answered<Object>),
+    /// A container has these resources now, or could not be given them.
+    Resized {
+        container: String,
+        id: String,
+        resources: Object,
+        done: Result<(), RuntimeError>,
+    },
     Probed {
         container: String,
         id: String,
@@ -151,8 +159,16 @@ pub(crate) struct Worker {
     key: PodKey,
     subject: EventSubject,
     pod: Arc<Object>,
+    /// What the node gives its containers, which may be less than they ask for now.
+    given: PodResources,
+    /// The pod with that: what its containers are made from.
+    granted: Arc<Object>,
     spec: LifecycleSpec,
     seen: Observed,
+    /// Containers whose resources are being changed.
+    updating: BTreeSet<String>,
+    /// When that may be tried again.
+    resize_after: Option<Timestamp>,
     sandbox: Option<HeldSandbox>,
     attempts: u32,
     kept: BTreeMap<String, ContainerHistory>,
@@ -181,7 +197,9 @@ impl Worker {
             mpsc::UnboundedReceiver<WorkerMessage>,
         ),
     ) -> Worker {
-        let spec = LifecycleSpec::read(&pod);
+        let given = resize::given_before(&pod);
+        let granted = resize::granted(&pod, &given);
+        let spec = LifecycleSpec::read(&granted);
         let phase = pod.str_at(&["status", "phase"]).and_then(tenure_lifecycle::Phase::read);
         let started = pod.str_at(&["status", "startTime"]).and_then(|time| time.parse().ok());
         let over = phase.is_some_and(tenure_lifecycle::Phase::is_final);
@@ -192,6 +210,10 @@ impl Worker {
             host_addresses: shared.addresses(),
             ..Observed::default()
         };
+        let uid = pod.str_at(&["metadata", "uid"]).unwrap_or_default();
+        if seen.refused.is_none() && !over {
+            shared.allocations.put(uid, pod_requests(&granted));
+        }
         let mut worker = Worker {
             key: container::key(&pod),
             subject: EventSubject::pod(&pod),
@@ -203,6 +225,10 @@ impl Worker {
             attempts: 0,
             kept: BTreeMap::new(),
             probes: BTreeMap::new(),
+            given,
+            granted,
+            updating: BTreeSet::new(),
+            resize_after: None,
             ending: watch::Sender::new(false),
             finishing: false,
             gone: false,
@@ -271,6 +297,7 @@ impl Worker {
         if self.seen.ending.is_none() && self.seen.leaving.is_none() {
             self.fill(now, &mut wake);
         }
+        self.resize(now, &mut wake);
         let plan = next_actions(&self.spec, &self.seen, now);
         for action in plan.actions {
             match action {
@@ -344,6 +371,9 @@ impl Worker {
             WorkerMessage::Filled { volume, done, refresh } => self.filled(&volume, done, refresh),
             WorkerMessage::Written(answer) => self.written(answer),
             WorkerMessage::Deleted(answer) => self.deleted(answer),
+            WorkerMessage::Resized { container, id, resources, done } => {
+                self.resized(&container, &id, resources, done);
+            }
             WorkerMessage::Probed { container, id, purpose, well } => {
                 self.probed(&container, &id, purpose, well);
             }
@@ -365,7 +395,8 @@ impl Worker {
         let pod = Arc::clone(&self.pod);
         self.files.changed(&before, &pod);
         if before.get("spec") != pod.get("spec") || before.get("metadata") != pod.get("metadata") {
-            self.spec = LifecycleSpec::read(&pod);
+            self.granted = resize::granted(&pod, &self.given);
+            self.spec = LifecycleSpec::read(&self.granted);
             self.retry_settings();
             if before.get("spec") != pod.get("spec") {
                 self.hold();

@@ -14,14 +14,21 @@ use crate::spec::{ContainerSpec, ContainerType, LifecycleSpec};
 use crate::status::written;
 
 /// The conditions that the agent alone sets.
-const OWN: [&str; 6] = [
+const OWN: [&str; 8] = [
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
     "ContainersReady",
     "PodScheduled",
     "DisruptionTarget",
+    PENDING,
+    IN_PROGRESS,
 ];
+
+/// What is wanted of resources was not given yet (R111b).
+pub(crate) const PENDING: &str = "PodResizePending";
+/// What was given of resources did not reach every container yet (R111b).
+pub(crate) const IN_PROGRESS: &str = "PodResizeInProgress";
 
 /// What is said of one condition.
 struct ConditionResult {
@@ -106,6 +113,39 @@ pub(crate) fn conditions(
     all.push(said(spec, "Ready", ready, old, now));
     all.push(said(spec, "ContainersReady", containers, old, now));
     all.push(said(spec, "PodScheduled", ConditionResult::yes(), old, now));
+    all.extend(resize(spec, observed, phase, old, now));
+    all
+}
+
+/// How far a change of resources is; nothing where none is wanted, or nothing runs any more.
+fn resize(
+    spec: &LifecycleSpec,
+    observed: &Observed,
+    phase: Phase,
+    old: &[Value],
+    now: Timestamp,
+) -> Vec<Value> {
+    let mut all = Vec::new();
+    if phase.is_final() {
+        return all;
+    }
+    let at = |generation: i64, mut condition: Value| {
+        if let Some(map) = condition.as_object_mut().filter(|_| generation > 0) {
+            map.insert("observedGeneration".to_string(), generation.into());
+        }
+        condition
+    };
+    if let Some(pending) = &observed.resize.pending {
+        let (reason, message) = (pending.reason(), pending.message.clone());
+        let verdict = ConditionResult { holds: true, reason, message };
+        all.push(at(pending.generation, said(spec, PENDING, verdict, old, now)));
+    }
+    if let Some(generation) = observed.resize.in_progress {
+        let reason = if observed.resize.error.is_some() { "Error" } else { "" };
+        let message = observed.resize.error.clone().unwrap_or_default();
+        let verdict = ConditionResult { holds: true, reason, message };
+        all.push(at(generation, said(spec, IN_PROGRESS, verdict, old, now)));
+    }
     all
 }
 

@@ -16,6 +16,7 @@ mod message;
 mod observation;
 mod phase;
 mod plan;
+mod resize;
 mod spec;
 mod status;
 
@@ -28,6 +29,10 @@ pub use observation::{
 };
 pub use phase::{Phase, may_restart, pod_phase};
 pub use plan::{Kill, MIN_GRACE, PodAction, PodPlan, is_ending, next_actions};
+pub use resize::{
+    PendingResize, PodResize, PodResources, pending_resize, pod_resources, resize_restarts,
+    same_resources, with_resources,
+};
 pub use spec::{
     ContainerRestartRule, ContainerSpec, ContainerType, Deletion, LifecycleSpec, RestartPolicy,
 };

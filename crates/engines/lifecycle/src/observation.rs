@@ -5,9 +5,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use jiff::Timestamp;
+use tenure_machinery::Object;
 
 use crate::backoff::RestartBackoff;
 use crate::fit::PodRejection;
+use crate::resize::PodResize;
 
 /// A pod as it is on the node.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +39,8 @@ pub struct Observed {
     pub pod_addresses: Vec<String>,
     /// Addresses of the node, the main one first.
     pub host_addresses: Vec<String>,
+    /// How far a change of its resources is (R111b).
+    pub resize: PodResize,
     /// Its containers by name; one that is not here was never made.
     pub containers: BTreeMap<String, ObservedContainer>,
     /// Whether its phase was final before this agent began.
@@ -79,6 +83,11 @@ pub struct ObservedContainer {
     pub backoff: RestartBackoff,
     /// That it must end although the pod goes on: a probe or a hook failed.
     pub kill: Option<KillOrder>,
+    /// The resources that its newest instance has; none where that was not followed.
+    pub resources: Option<Object>,
+    /// Whether it ends, or ended, only to be started again with other resources, whatever its policy says of
+    /// ends (R111b).
+    pub resizing: bool,
 }
 
 /// That a container must end although its pod goes on.

@@ -54,6 +54,7 @@ fn counts(seen: Option<&ObservedContainer>) -> ContainerPhase<'_> {
     let Some(seen) = seen else { return ContainerPhase::Waits };
     match (seen.state(), &seen.last) {
         (Some(InstanceState::Running { .. }), _) => ContainerPhase::Runs,
+        (Some(InstanceState::Ended(_)), _) if seen.resizing => ContainerPhase::Runs,
         (Some(InstanceState::Ended(ended)), _) => ContainerPhase::Stopped(ended),
         (Some(InstanceState::Unknown), _) => ContainerPhase::Unknown,
         (Some(InstanceState::Created) | None, Some((_, ended))) => ContainerPhase::Stopped(ended),

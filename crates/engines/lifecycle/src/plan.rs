@@ -103,7 +103,8 @@ pub(crate) fn ends(spec: &LifecycleSpec, observed: &Observed, now: Timestamp) ->
 /// Whether every container has done what it should and none is started again.
 fn completed(spec: &LifecycleSpec, observed: &Observed) -> bool {
     let over = |container: &ContainerSpec| {
-        let seen = observed.container(&container.name).filter(|seen| seen.busy.is_none());
+        let seen = observed.container(&container.name);
+        let seen = seen.filter(|seen| seen.busy.is_none() && !seen.resizing);
         seen.and_then(ObservedContainer::ended).filter(|ended| !may_restart(container, ended))
     };
     let init_failed = spec
@@ -210,6 +211,8 @@ fn start(
     }
     let due = match seen.state() {
         Some(InstanceState::Running { .. }) => return None,
+        // What ends to have other resources neither failed nor is done.
+        Some(InstanceState::Ended(_)) if seen.resizing => seen.after.unwrap_or(Timestamp::MIN),
         Some(InstanceState::Ended(ended)) if !may_restart(container, ended) => return None,
         Some(InstanceState::Ended(ended)) => restart_due(seen, ended),
         Some(InstanceState::Created | InstanceState::Unknown) | None => {

@@ -172,11 +172,13 @@ pub fn container_status(
     put("imageID", current.map_or("", |instance| instance.image_id.as_str()).into());
     if let Some(instance) = current.filter(|instance| !instance.id.is_empty()) {
         put("containerID", instance.id.as_str().into());
-        if let Some(resources) = container.object.map_at(&["resources"]) {
+        // What the container has, and what it was given; a change may be on its way (R111b).
+        let given = container.object.map_at(&["resources"]);
+        if let Some(resources) = seen.resources.as_ref().or(given) {
             put("resources", Value::Object(resources.clone()));
-            if let Some(requests) = resources.map_at(&["requests"]) {
-                put("allocatedResources", Value::Object(requests.clone()));
-            }
+        }
+        if let Some(requests) = given.and_then(|given| given.map_at(&["requests"])) {
+            put("allocatedResources", Value::Object(requests.clone()));
         }
     }
     let mounts: Vec<Value> =
@@ -246,7 +248,7 @@ fn states(
                 return (waiting(&why.reason, &why.message), terminated(&instance.id, ended));
             }
             let due = plan::restart_due(seen, ended);
-            if !over && may_restart(container, ended) && due > now {
+            if !over && !seen.resizing && may_restart(container, ended) && due > now {
                 let message = backoff_message(spec, container, seen);
                 return (waiting("CrashLoopBackOff", &message), terminated(&instance.id, ended));
             }

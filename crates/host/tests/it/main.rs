@@ -10,6 +10,7 @@ mod client;
 mod faults;
 mod gate;
 mod refresh;
+mod resize;
 mod rotation;
 mod scripted;
 mod selectors;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tenure_node::runtime::{
-    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted, Ran,
-    RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerLimits, ContainerRuntime, ContainerState, Duplex, Image,
+    ImageWanted, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session,
+    Streams,
 };
 use tokio::sync::broadcast;
 
@@ -220,6 +221,22 @@ impl ContainerRuntime for Scripted {
                 return Err(RuntimeError::CannotRun("exec: \"x\": no such file".to_owned()));
             }
             find(state, container)?.state = ContainerState::Running { started: Timestamp::now() };
+            Ok(())
+        })
+    }
+
+    fn update<'a>(
+        &'a self,
+        container: &'a str,
+        limits: &'a ContainerLimits,
+    ) -> RuntimeFuture<'a, ()> {
+        let name = container.split_once('-').map_or("", |(_, name)| name).to_owned();
+        let limits = limits.clone();
+        self.answer(format!("update {name}"), move |state| {
+            find(state, container)?;
+            if let Some(config) = state.configs.get_mut(container) {
+                config.limits = limits;
+            }
             Ok(())
         })
     }

@@ -31,8 +31,9 @@ use self::client::{CriClient, USUAL, failed};
 use self::messages as cri;
 pub use self::rotate::LogLimits;
 use super::{
-    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted, Ran,
-    RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerLimits, ContainerRuntime, ContainerState, Duplex, Image,
+    ImageWanted, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session,
+    Streams,
 };
 
 /// How long a pull may take.
@@ -277,6 +278,17 @@ impl Cri {
         }
     }
 
+    async fn update_container(
+        &self,
+        container: &str,
+        limits: &ContainerLimits,
+    ) -> Result<(), RuntimeError> {
+        let linux = Some(convert::resources(limits));
+        let question = cri::UpdateContainerRequest { container: container.to_owned(), linux };
+        let path = "/runtime.v1.RuntimeService/UpdateContainerResources";
+        self.ask::<_, cri::Nothing>(path, question).await.map(|_| ())
+    }
+
     /// A call about one id, to which an id that is gone is done.
     async fn end(&self, path: &'static str, id: &str) -> Result<(), RuntimeError> {
         match self.ask::<_, cri::Nothing>(path, cri::Id { id: id.to_owned() }).await {
@@ -510,6 +522,14 @@ impl ContainerRuntime for Cri {
         let started =
             self.ask::<_, cri::Nothing>("/runtime.v1.RuntimeService/StartContainer", question);
         async { started.await.map(drop).map_err(cannot_run) }.boxed()
+    }
+
+    fn update<'a>(
+        &'a self,
+        container: &'a str,
+        limits: &'a ContainerLimits,
+    ) -> RuntimeFuture<'a, ()> {
+        self.update_container(container, limits).boxed()
     }
 
     /// The signal is set when a container is made; CRI has no place for another one.

@@ -57,8 +57,9 @@ use self::cgroup::CgroupHierarchy;
 use self::registry::Keep;
 use self::wire::{ShimRequest, StreamOptions};
 use super::{
-    Container, ContainerConfig, ContainerRuntime, Duplex, Image, ImageUser, ImageWanted, Pulling,
-    Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session, Streams,
+    Container, ContainerConfig, ContainerLimits, ContainerRuntime, Duplex, Image, ImageUser,
+    ImageWanted, Pulling, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig,
+    Session, Streams,
 };
 use crate::private::PrivatePaths;
 use crate::sysctl::dotted;
@@ -315,6 +316,23 @@ impl ContainerRuntime for ProcessRuntime {
 
     fn start<'a>(&'a self, container: &'a str) -> RuntimeFuture<'a, ()> {
         Box::pin(self.start_container(container))
+    }
+
+    fn update<'a>(
+        &'a self,
+        container: &'a str,
+        limits: &'a ContainerLimits,
+    ) -> RuntimeFuture<'a, ()> {
+        Box::pin(async {
+            self.keep.container(container)?;
+            match &self.abilities.groups {
+                Ok(groups) => groups
+                    .update(container, limits, self.settings.processes_max)
+                    .map_err(RuntimeError::Failed),
+                // Nothing is limited on this machine, as the node says of itself (R141).
+                Err(_) => Ok(()),
+            }
+        })
     }
 
     fn stop<'a>(

@@ -53,6 +53,7 @@ impl Worker {
             image_id: newest.image_id.clone(),
             state: now,
         });
+        seen.resources = self.given.get(name).cloned();
         seen.startup_passed = status_flag(&self.pod, name, "started");
         seen.ready = status_flag(&self.pod, name, "ready");
         let held = |found: &Container| self.held(name, found);

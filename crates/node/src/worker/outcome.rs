@@ -31,12 +31,14 @@ impl Worker {
                 if let Some(ContainerInstance { id, state: InstanceState::Ended(ended), .. }) =
                     seen.current.take()
                 {
-                    seen.backoff.started_again();
+                    if !seen.resizing {
+                        seen.backoff.started_again();
+                    }
                     seen.last = Some((id, ended));
                 }
                 seen.busy = None;
                 (seen.waiting, seen.after, seen.kill) = (None, None, None);
-                (seen.ready, seen.startup_passed) = (false, false);
+                (seen.ready, seen.startup_passed, seen.resizing) = (false, false, false);
                 seen.restarts = begun.attempt;
                 seen.current = Some(ContainerInstance {
                     id,

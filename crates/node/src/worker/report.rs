@@ -23,8 +23,17 @@ const TAIL_BYTES: u64 = 16 * 1024;
 /// How long the steps of a start are held back: most pods run before, and are told once.
 const HOLD: Duration = Duration::from_millis(50);
 /// The conditions that only the agent sets.
-const OWN: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+const OWN: [&str; 7] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    PASSING[0],
+    PASSING[1],
+];
+/// Those of them that go again (R111b).
+const PASSING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
 /// What was told and what is yet to be told.
 #[derive(Default)]
@@ -174,12 +183,18 @@ fn difference(stored: &Object, wanted: &Object) -> Option<Object> {
     for (name, value) in wanted {
         if name == "conditions" {
             let old = stored.list_at(&["conditions"]);
-            let news: Vec<Value> = wanted
+            let mut news: Vec<Value> = wanted
                 .list_at(&["conditions"])
                 .iter()
                 .filter(|condition| !old.iter().any(|old| alike(old, condition)))
                 .map(|condition| replaced(old, condition))
                 .collect();
+            let has = |list: &[Value], kind: &str| {
+                list.iter().any(|one| one.get("type").and_then(Value::as_str) == Some(kind))
+            };
+            let gone = |kind: &&str| has(old, kind) && !has(wanted.list_at(&["conditions"]), kind);
+            let gone = PASSING.into_iter().filter(gone);
+            news.extend(gone.map(|kind| json!({"$patch": "delete", "type": kind})));
             if !news.is_empty() {
                 patch.insert(name.clone(), news.into());
             }
@@ -346,6 +361,18 @@ mod tests {
         let with_nothing = object(json!({"phase": "Running", "a": {"b": {}, "c": null}}));
         let without = object(json!({"phase": "Running", "a": {}}));
         assert_eq!(difference(&without, &with_nothing), None, "nothing is not worth a write");
+    }
+
+    #[test]
+    fn r111b_conditions_of_a_change_of_resources_go_again() {
+        let stored = object(json!({"conditions": [
+            {"type": "PodResizeInProgress", "status": "True"},
+            {"type": "x", "status": "True"},
+        ]}));
+        let wanted = object(json!({"conditions": []}));
+        let patch = difference(&stored, &wanted).unwrap();
+        let gone = json!([{"$patch": "delete", "type": "PodResizeInProgress"}]);
+        assert_eq!(patch["conditions"], gone);
     }
 
     #[test]

@@ -78,11 +78,12 @@ impl Worker {
             ObservedContainer { backoff: curve, ..ObservedContainer::default() }
         });
         seen.busy = Some(ContainerTransition::Starting);
+        seen.resources = Some(spec.object.map_at(&["resources"]).cloned().unwrap_or_default());
         let attempt = kept.current.as_ref().map_or(0, |held| held.attempt + 1);
         let remove = kept.previous.as_ref().map(|held| (held.id.clone(), held.log.clone()));
         let starting = Starting {
             shared: Arc::clone(&self.shared),
-            pod: Arc::clone(&self.pod),
+            pod: Arc::clone(&self.granted),
             key: self.key.clone(),
             subject: self.subject.container(list(spec.role), name),
             sandbox: sandbox.id.clone(),

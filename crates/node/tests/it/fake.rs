@@ -9,9 +9,9 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tenure_node::pods::{InstanceView, KnownContainer, KnownPod, Pods};
 use tenure_node::runtime::{
-    Container, ContainerConfig, ContainerRuntime, ContainerState, Duplex, Image, ImageWanted,
-    PodKey, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig, Session,
-    Streams,
+    Container, ContainerConfig, ContainerLimits, ContainerRuntime, ContainerState, Duplex, Image,
+    ImageWanted, PodKey, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig,
+    Session, Streams,
 };
 use tenure_node::serve::Service;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
@@ -191,6 +191,9 @@ impl ContainerRuntime for Fake {
         unscripted()
     }
     fn start<'a>(&'a self, _: &'a str) -> RuntimeFuture<'a, ()> {
+        unscripted()
+    }
+    fn update<'a>(&'a self, _: &'a str, _: &'a ContainerLimits) -> RuntimeFuture<'a, ()> {
         unscripted()
     }
     fn stop<'a>(&'a self, _: &'a str, _: Option<&'a str>, _: Duration) -> RuntimeFuture<'a, ()> {

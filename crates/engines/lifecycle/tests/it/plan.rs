@@ -300,3 +300,18 @@ fn r146b_a_pod_that_ends_anyway_gets_no_more_time_than_the_node_has() {
         ["gone"]
     );
 }
+
+#[test]
+fn r111b_a_container_that_ends_for_its_resources_starts_at_once_whatever_its_code() {
+    let spec = spec(&pod("OnFailure", &[("a", "main")]));
+    for code in ["0", "143"] {
+        let mut seen = observed(&[("a", code)]);
+        let container = seen.containers.get_mut("a").unwrap();
+        container.resizing = true;
+        container.backoff.wait = Duration::from_secs(60);
+        assert_eq!(words(&spec, &seen, at(2)), ["++a"]);
+        let status = pod_status(&spec, &seen, &Object::new(), at(2));
+        assert_eq!(status["phase"], "Running");
+        assert!(status["containerStatuses"][0]["state"]["terminated"].is_object());
+    }
+}

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tenure_lifecycle::{
-    NodeCapacity, PodRejection, PodRequests, clip_message, clip_messages, fallback_message, fits,
-    pod_requests, pod_status,
+    NodeCapacity, PendingResize, PodRejection, PodRequests, PodResize, clip_message, clip_messages,
+    fallback_message, fits, pod_requests, pod_status,
 };
 use tenure_machinery::Object;
 
@@ -232,4 +232,31 @@ fn r111_a_pod_that_does_not_fit_is_refused() {
     seen.refused = Some(PodRejection { reason: "OutOfcpu".into(), message: "no room".into() });
     let status = pod_status(&spec, &seen, &Object::new(), zero());
     assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("OutOfcpu")));
+}
+
+#[test]
+fn r111b_what_is_wanted_given_and_had_of_resources_is_told_apart() {
+    let mut pod = pod("Always", &[("a", "main")]);
+    let amounts = |cpu: &str| json!({"requests": {"cpu": cpu}});
+    pod["spec"]["containers"][0]["resources"] = amounts("2");
+    let spec = spec(&pod);
+    let mut seen = observed(&[("a", "run")]);
+    seen.containers.get_mut("a").unwrap().resources = amounts("1").as_object().cloned();
+    seen.resize.in_progress = Some(2);
+    let infeasible = PendingResize { infeasible: true, message: "no".into(), generation: 3 };
+    seen.resize.pending = Some(infeasible);
+    let status = pod_status(&spec, &seen, &Object::new(), at(2));
+    let container = &status["containerStatuses"][0];
+    assert_eq!(container["allocatedResources"], json!({"cpu": "2"}), "it was given this");
+    assert_eq!(container["resources"], amounts("1"), "it has this");
+    let told = |kind| verdict(&status, kind);
+    let told_apart = ("True".to_owned(), "Infeasible".to_owned(), "no".to_owned());
+    assert_eq!(told("PodResizePending"), told_apart);
+    assert_eq!(told("PodResizeInProgress"), ("True".into(), String::new(), String::new()));
+    assert_eq!(condition(&status, "PodResizePending")["observedGeneration"], 3);
+    assert_eq!(condition(&status, "PodResizeInProgress")["observedGeneration"], 2);
+    seen.resize = PodResize::default();
+    let status = pod_status(&spec, &seen, &status, at(3));
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().all(|one| !one["type"].as_str().unwrap().contains("Resize")));
 }

@@ -287,7 +287,8 @@ fn mount(mount: &Mount) -> cri::CriMount {
     }
 }
 
-fn resources(limits: &ContainerLimits) -> cri::Resources {
+/// What a container may use.
+pub(super) fn resources(limits: &ContainerLimits) -> cri::Resources {
     cri::Resources {
         cpu_period: limits.cpu_quota.map_or(0, |_| CPU_PERIOD),
         cpu_quota: limits.cpu_quota.unwrap_or_default(),

@@ -408,6 +408,14 @@ pub(super) struct StopContainerRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdateContainerRequest {
+    #[prost(string, tag = "1")]
+    pub(super) container: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) linux: Option<Resources>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct ContainerFilter {
     #[prost(btree_map = "string, string", tag = "4")]
     pub(super) labels: StringMap,

@@ -72,6 +72,26 @@ impl CgroupHierarchy {
         }
     }
 
+    /// Writes other limits into the groups of a container that runs (R111b).
+    pub(super) fn update(
+        &self,
+        id: &str,
+        limits: &ContainerLimits,
+        processes_max: u64,
+    ) -> Result<(), String> {
+        for (folder, settings) in self.of(id, limits, processes_max) {
+            // A machine without this group said so when the container was made.
+            if !folder.is_dir() {
+                continue;
+            }
+            if let Some(memory) = limits.memory.filter(|memory| *memory > 0) {
+                leaves_enough(&folder, memory)?;
+            }
+            write_settings(&folder, &settings)?;
+        }
+        Ok(())
+    }
+
     /// The groups of one container: all are limited in their number of processes.
     pub(super) fn of(
         &self,
@@ -93,12 +113,40 @@ impl CgroupHierarchy {
                     .into_iter()
                     .chain(cpu)
                     .chain(pids)
-                    .filter(|(_, settings)| !settings.is_empty())
                     .map(|(root, settings)| (root.join(id), settings))
                     .collect()
             }
         }
     }
+}
+
+/// Refuses a limit below what is used: the kernel would end somebody for it.
+fn leaves_enough(folder: &Path, memory: i64) -> Result<(), String> {
+    for file in ["memory.current", "memory.usage_in_bytes"] {
+        let used = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+        if let Some(used) = used.trim().parse::<i64>().ok().filter(|used| *used > memory) {
+            return Err(format!(
+                "attempting to set the memory limit ({memory}) below current usage ({used})"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Writes all settings; one that only another one allows is written after it.
+fn write_settings(folder: &Path, settings: &[(String, String)]) -> Result<(), String> {
+    let write = |(file, value): &&(String, String)| std::fs::write(folder.join(file), value);
+    let refused: Vec<&(String, String)> =
+        settings.iter().filter(|setting| write(setting).is_err()).collect();
+    for setting in refused {
+        let (file, value) = setting;
+        // Kernels that do not count swap have no such file.
+        if file.contains("swap") || file.contains("memsw") || file == "memory.oom.group" {
+            continue;
+        }
+        write(&setting).map_err(|error| format!("{file} of {value}: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Where one version rules, a group with members has no groups below it: ours are beside the
@@ -238,13 +286,38 @@ mod tests {
             assert_eq!(unified, [("/g/c".into(), wanted.clone())]);
             let pids = Ok("/p".into());
             let split = CgroupHierarchy::Split { memory: Some("/m".into()), cpu: None, pids };
-            assert_eq!(split.of("c", &limits, 4096), [("/p/c".into(), wanted.clone())]);
+            let groups = [("/m/c".into(), Vec::new()), ("/p/c".into(), wanted.clone())];
+            assert_eq!(split.of("c", &limits, 4096), groups, "one that may be limited later");
             assert_eq!(split.limit_processes(), Ok(()));
         }
         let none =
             CgroupHierarchy::Split { memory: Some("/m".into()), cpu: None, pids: Err("no".into()) };
-        assert!(none.of("c", &ContainerLimits::default(), 4096).is_empty());
+        let groups = [("/m/c".into(), Vec::new())];
+        assert_eq!(none.of("c", &ContainerLimits::default(), 4096), groups);
         assert_eq!(none.limit_processes(), Err("no".to_owned()));
+    }
+
+    #[test]
+    fn r111b_limits_of_a_group_are_written_anew_and_never_below_what_is_used() {
+        let root = std::env::temp_dir().join(format!("tenure-groups-{}", std::process::id()));
+        let folder = root.join("c");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("memory.current"), "4096\n").unwrap();
+        let groups = CgroupHierarchy::Unified(root.clone());
+        let limits = |memory| ContainerLimits {
+            cpu_shares: Some(512),
+            cpu_quota: Some(25_000),
+            memory: Some(memory),
+            oom_score: None,
+        };
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+        assert_eq!(groups.update("c", &limits(8192), 64), Ok(()));
+        assert_eq!((read("memory.max"), read("cpu.max")), ("8192".into(), "25000 100000".into()));
+        let why = groups.update("c", &limits(4095), 64).unwrap_err();
+        let words = "attempting to set the memory limit (4095) below current usage (4096)";
+        assert_eq!((why.as_str(), read("memory.max").as_str()), (words, "8192"));
+        assert_eq!(groups.update("gone", &limits(1), 64), Ok(()), "it was never limited");
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
