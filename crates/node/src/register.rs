@@ -329,7 +329,7 @@ impl Registrar {
         let room = &identity.room;
         // Written as the server keeps it, or the node would look changed for ever.
         let written = |text: String| quantity::canonical(&text).unwrap_or(text);
-        let capacity = json!({
+        let mut capacity = json!({
             "cpu": written(format!("{}m", room.cpu_millis)),
             "memory": written(format!("{}Ki", room.memory_bytes / 1024)),
             "ephemeral-storage": written(format!("{}Ki", room.storage_bytes / 1024)),
@@ -337,6 +337,8 @@ impl Registrar {
             "hugepages-2Mi": "0",
             "pods": room.pods.to_string(),
         });
+        let mut allocatable = capacity.clone();
+        extended_resources(found, &mut capacity, &mut allocatable);
         object(json!({
             "apiVersion": "v1",
             "kind": "Node",
@@ -344,7 +346,7 @@ impl Registrar {
             "status": {
                 "addresses": addresses,
                 "capacity": capacity,
-                "allocatable": capacity,
+                "allocatable": allocatable,
                 "conditions": self.conditions(found, &about),
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": identity.port}},
                 "nodeInfo": node_info(about.as_ref().ok()),
@@ -424,6 +426,24 @@ impl Registrar {
         }
         conditions
     }
+}
+
+/// Resources that others gave the node, such as `example.com/dongle`: what its capacity has of them can be allocated,
+/// and nothing else (R135).
+fn extended_resources(found: Option<&Object>, capacity: &mut Value, allocatable: &mut Value) {
+    let (Some(found), Some(capacity), Some(allocatable)) =
+        (found, capacity.as_object_mut(), allocatable.as_object_mut())
+    else {
+        return;
+    };
+    let of = |list: &str| {
+        let list = found.map_at(&["status", list]).into_iter().flatten();
+        list.filter(|(name, _)| name.contains('/'))
+            .map(|(name, value)| (name.clone(), value.clone()))
+    };
+    allocatable.extend(of("allocatable").map(|(name, _)| (name, Value::Null)));
+    allocatable.extend(of("capacity"));
+    capacity.extend(of("capacity"));
 }
 
 fn object(value: Value) -> Object {

@@ -7,6 +7,7 @@ mod agent;
 mod attacks;
 mod away;
 mod client;
+mod conformance;
 mod faults;
 mod gate;
 mod refresh;
