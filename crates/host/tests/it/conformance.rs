@@ -120,9 +120,12 @@ async fn sc1_a_pod_that_no_node_has_room_for_waits_and_is_told() {
         json!({"matchExpressions": [{"key": "node", "operator": "In", "values": ["node-1"]}]});
     let affinity = json!({"nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
-    house.make(wants("filler", "2800m", json!({"affinity": affinity}))).await;
+    // The node has what the machine has.
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let part = |of_thousand: usize| format!("{}m", cores * of_thousand);
+    house.make(wants("filler", &part(700), json!({"affinity": affinity}))).await;
     house.pod("filler", "running", |pod| phase(pod) == "Running").await;
-    house.make(wants("additional", "2", json!({}))).await;
+    house.make(wants("additional", &part(500), json!({}))).await;
     let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dadditional";
     let told = house.until(path, "it is told", |list| list["items"][0].is_object()).await;
     let told = &told["items"][0];
