@@ -75,7 +75,7 @@ impl Parsed {
         let object = match known.as_ref().and_then(|known| known.at(revision)) {
             Some(object) => object,
             None => {
-                let mut object = kinds.stored_at(record.key())?.read(record).ok()?;
+                let mut object = kinds.stored_as(record)?.read(record).ok()?;
                 let version = revision.to_string();
                 if let Some(metadata) = object.get_mut("metadata").and_then(|m| m.as_object_mut()) {
                     metadata.insert("resourceVersion".into(), version.into());

@@ -64,21 +64,8 @@ pub struct Kind {
 pub enum ActedOn {
     /// This part of the cluster, or whoever reads such objects for themselves.
     By(&'static str),
-    /// This part, but not on all of it.
-    Partly(&'static str, &'static [Ignored]),
     /// Nobody, for this reason.
     Nobody(&'static str),
-}
-
-/// A member that nobody acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ignored {
-    /// Where it is.
-    pub path: &'static [&'static str],
-    /// The text it has then; empty for any value.
-    pub value: &'static str,
-    /// Why nobody acts on it.
-    pub why: &'static str,
 }
 
 /// Which requests a kind offers.

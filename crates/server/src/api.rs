@@ -31,6 +31,7 @@ use crate::body::{Body, BudgetedBody};
 use crate::certificate_signing::CertificateSigner;
 use crate::clock::{self, Chance};
 use crate::connect::{self, Dialer};
+use crate::conversion::Conversions;
 use crate::dispatch;
 use crate::engine_api::{self, EngineApi};
 use crate::fair::{self, Seat, ServerLimits, Shares};
@@ -170,6 +171,8 @@ pub struct ApiServer {
     pub(crate) retention: Arc<RetentionOptions>,
     pub(crate) downward: Downward,
     pub(crate) admission: Arc<DynamicAdmission>,
+    /// Who brings custom objects into other versions.
+    pub(crate) conversions: Arc<Conversions>,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn EngineApi>>,
@@ -191,6 +194,10 @@ impl ApiServer {
         let mut metrics =
             Metrics::new().with_commits(&config.world).with_references(tally).with_shares(&shares);
         metrics = metrics.with_admission(&config.admission).with_authorization(&config.access);
+        let aside: Arc<OffloadPool> = Arc::default();
+        let connect = config.admission.connect();
+        let conversions = Arc::new(Conversions::new(connect, Arc::clone(&aside)));
+        metrics = metrics.with_conversions(&conversions);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
             metrics = metrics.with_audit(written, lost);
@@ -208,7 +215,7 @@ impl ApiServer {
             chance: Chance::default(),
             metrics,
             audit: config.audit,
-            aside: Arc::default(),
+            aside,
             shares,
             limits: config.limits,
             owners: config.owners,
@@ -216,6 +223,7 @@ impl ApiServer {
             retention: Arc::new(config.retention),
             downward: config.downward,
             admission: config.admission,
+            conversions,
             turns: Turns::default(),
             recorder,
             beside: OnceLock::new(),

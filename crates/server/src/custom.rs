@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure_core::Revision;
-use tenure_machinery::{Failure, Object, ObjectExt};
+use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_patch::{Structural, TypeSchema};
 use tenure_schema::facts;
 use tenure_structural::crd::{self, ReservedNames, ScalePaths};
@@ -20,6 +20,7 @@ use tenure_table::CustomColumns;
 use tenure_world::{Change, LockStep, Record, World};
 
 use crate::aggregate;
+use crate::conversion::ConversionWebhook;
 use crate::registry::{Registry, ServedKind, ServedKinds};
 
 /// Where definitions are kept.
@@ -48,6 +49,11 @@ pub struct Custom {
     /// Where each version of the definition has the wanted ones, by what objects call the version; none
     /// where it has no Scale.
     pub(crate) replicas: Arc<[(String, Option<Vec<String>>)]>,
+    /// Who brings objects from one version to another; without one, versions differ in apiVersion only.
+    pub(crate) conversion: Option<Arc<ConversionWebhook>>,
+    /// The rows under which objects are worked on in whichever version they are stored; only where versions
+    /// differ.
+    pub(crate) as_stored: Arc<[Arc<ServedKind>]>,
     /// Whether the definition is going.
     pub(crate) terminating: bool,
 }
@@ -63,7 +69,29 @@ impl Custom {
 
     /// Whether the bytes of a record are what this version shows: written in it, under this schema.
     pub(crate) fn shows_verbatim(&self, record: &Record, api_version: &str) -> bool {
-        record.revision() > self.revision && self.storage_version == api_version
+        record.is_reshaped()
+            || (record.revision() > self.revision && record.api_version() == api_version)
+    }
+
+    /// Whether objects of one version say nothing in another before a webhook has converted them.
+    pub(crate) fn converts(&self, from: &str, to: &str) -> bool {
+        self.conversion.is_some() && from != to
+    }
+
+    /// What a record says in the version that it is stored in, which fills in what is missing.
+    ///
+    /// # Errors
+    /// It cannot be read, or its version is none of the definition.
+    pub(crate) fn read_stored(&self, record: &Record) -> Result<Object, Failure> {
+        let mut object = parse(record.bytes())?;
+        let version = record.api_version();
+        let schema = self.schema_of(version).ok_or_else(|| {
+            let why = "request to convert CR from an invalid group/version";
+            Failure::new(500, "", format!("{why}: {version}"))
+        })?;
+        tidy(&mut object, schema);
+        default::default(&mut object, schema);
+        Ok(object)
     }
 
     /// Checks a body, drops what the schema does not know; answers the paths that were dropped.
@@ -110,7 +138,8 @@ impl Custom {
         }
     }
 
-    fn schema_of(&self, api_version: &str) -> Option<&Arc<Schema>> {
+    /// The schema of a version, served or not.
+    pub(crate) fn schema_of(&self, api_version: &str) -> Option<&Arc<Schema>> {
         let mut all = self.schemas.iter();
         all.find(|(version, _)| version == api_version).map(|(_, schema)| schema)
     }
@@ -121,6 +150,21 @@ fn tidy(object: &mut Object, schema: &Schema) {
     // Dropping cannot fail.
     let _ = coerce(object, schema, Wrong::Drop);
     prune::prune(object, schema);
+}
+
+/// What a webhook made of an object, by the schema of its version: what that does not know falls away, and
+/// metadata that is none is refused.
+pub(crate) fn finish(object: &mut Object, schema: Option<&Schema>) -> Result<(), String> {
+    let Some(schema) = schema else { return Ok(()) };
+    coerce(object, schema, Wrong::Refuse).map_err(|wrong| wrong.to_string())?;
+    prune::prune(object, schema);
+    Ok(())
+}
+
+/// The members of a stored object.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Object, Failure> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Failure::internal(format!("a stored object cannot be read: {error}")))
 }
 
 /// The rows that a definition makes.
@@ -151,36 +195,50 @@ pub(crate) fn served(
             (format!("{group}/{}", version.name), path)
         })
         .collect();
-    let rows = crd::kinds(definition, engine);
-    rows.into_iter()
-        .filter_map(|kind| {
-            let version = versions.iter().find(|version| version.name == kind.version)?;
-            let api_version = kind.api_version();
-            let schema = schemas.iter().find(|(name, _)| *name == api_version);
-            let custom = Custom {
-                definition: definition.name().to_owned(),
-                identity: Arc::clone(&identity),
-                revision: record.revision(),
-                storage_version: storage_version.clone(),
-                schema: schema.map(|(_, schema)| Arc::clone(schema)),
-                schemas: Arc::clone(&schemas),
-                columns: CustomColumns::new(&version.columns),
-                scale: version.scale.clone(),
-                replicas: Arc::clone(&replicas),
-                terminating: crd::is_terminating(definition),
-                raw: raw_of(&version.schema),
-            };
-            Some(Arc::new(ServedKind {
-                prefix: format!("/registry/{}/", kind.storage),
-                type_id: None,
-                api_version,
-                view: None,
-                custom: Some(Arc::new(custom)),
-                around: std::sync::Weak::new(),
-                kind,
-            }))
-        })
-        .collect()
+    let conversion = ConversionWebhook::of(definition);
+    let row = |kind: Kind, storage_version: &str, as_stored: Arc<[Arc<ServedKind>]>| {
+        let version = versions.iter().find(|version| version.name == kind.version)?;
+        let api_version = kind.api_version();
+        let schema = schemas.iter().find(|(name, _)| *name == api_version);
+        let custom = Custom {
+            definition: definition.name().to_owned(),
+            identity: Arc::clone(&identity),
+            revision: record.revision(),
+            storage_version: storage_version.to_owned(),
+            schema: schema.map(|(_, schema)| Arc::clone(schema)),
+            schemas: Arc::clone(&schemas),
+            columns: CustomColumns::new(&version.columns),
+            scale: version.scale.clone(),
+            replicas: Arc::clone(&replicas),
+            conversion: conversion.clone(),
+            as_stored,
+            terminating: crd::is_terminating(definition),
+            raw: raw_of(&version.schema),
+        };
+        Some(Arc::new(ServedKind {
+            prefix: format!("/registry/{}/", kind.storage),
+            type_id: None,
+            api_version,
+            view: None,
+            custom: Some(Arc::new(custom)),
+            around: std::sync::Weak::new(),
+            kind,
+        }))
+    };
+    // Whoever works on what is stored writes it back in the version that it is in.
+    let as_stored: Arc<[_]> = match conversion {
+        None => Arc::default(),
+        Some(_) => {
+            let all = crd::stored_kinds(definition, engine).into_iter();
+            all.filter_map(|kind| {
+                let own = kind.api_version();
+                row(kind, &own, Arc::default())
+            })
+            .collect()
+        }
+    };
+    let rows = crd::kinds(definition, engine).into_iter();
+    rows.filter_map(|kind| row(kind, &storage_version, Arc::clone(&as_stored))).collect()
 }
 
 /// Every definition in a state.

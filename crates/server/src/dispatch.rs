@@ -54,10 +54,8 @@ pub(crate) async fn dispatch(
             request.wanted(Offer::PlainOnly)?;
             let state = request.permit.newest(&api.world, None).await?;
             let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
-            let found = ResponseObject::Object(scale::view(
-                &request.served,
-                &request.served.read(&record)?,
-            )?);
+            let parent = api.conversions.read(&request.user.name, &request.served, &record).await?;
+            let found = ResponseObject::Object(scale::view(&request.served, &parent)?);
             respond(request, StatusCode::OK, &found, Offer::Object)
         }
         ("scale", "update" | "patch") => {
@@ -109,6 +107,11 @@ async fn get_object(api: &ApiServer, request: &ResourceRequest) -> Result<Respon
     };
     let state = request.permit.newest(&api.world, revision).await?;
     let record = get::shown(&state, &request.served, &request.namespace, &request.name)?;
+    let record = api.conversions.record(&request.user.name, &request.served, record).await?;
+    if record.is_reshaped() {
+        // Somebody else was waited for.
+        request.permit.check(&api.world)?;
+    }
     response::object(
         StatusCode::OK,
         &request.served,
@@ -156,6 +159,7 @@ async fn watch_objects(
         permit: request.permit.clone(),
         user: Arc::clone(&request.user),
         shares: Arc::clone(&api.shares),
+        conversions: Arc::clone(&api.conversions),
     };
     let open = api.shares.watch(&request.user)?;
     let response = watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await?;

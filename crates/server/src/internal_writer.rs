@@ -29,6 +29,7 @@ use crate::api::{ApiServer, no_such_resource};
 use crate::audit::AuditContext;
 use crate::authenticate::User;
 use crate::clock::now;
+use crate::conversion::version_of;
 use crate::internal::{self, OPTIONS};
 use crate::pods;
 use crate::query::Query;
@@ -328,7 +329,7 @@ impl InternalWriter {
         record: &Record,
         policy: &Object,
     ) -> Result<Vec<Value>, Failure> {
-        let request = self.request(actor, &self.served(record.key())?, "", record.name());
+        let request = self.request(actor, &self.served_as(record)?, "", record.name());
         let (kinds, policy) = (self.kinds(), policy.clone());
         let work = move || policy::expression_warnings(&kinds, &policy);
         self.api.aside.run(&request.user, work).await
@@ -388,7 +389,7 @@ impl InternalWriter {
     /// # Errors
     /// Nothing of its kind is served.
     pub fn read(&self, record: &Record) -> Result<Object, Failure> {
-        self.served(record.key())?.read(record)
+        self.served_as(record)?.read(record)
     }
 
     /// Creates an object of a built-in resource, in any version of its group.
@@ -445,7 +446,7 @@ impl InternalWriter {
         new: Object,
         relied_on: Vec<Precondition>,
     ) -> Result<InternalWriteOutcome, Failure> {
-        let served = self.served(record.key())?;
+        let served = self.served_as(record)?;
         let mut request = self.request(actor, &served, record.namespace(), record.name());
         subresource.clone_into(&mut request.subresource);
         if subresource == "binding" {
@@ -485,7 +486,7 @@ impl InternalWriter {
         record: &Arc<Record>,
         new: Object,
     ) -> Result<InternalWriteOutcome, Failure> {
-        let live = StoredObject::read(&request.served, record)?;
+        let live = StoredObject::read(&self.api, request, record).await?;
         let stored =
             update::store(&self.api, request, &OPTIONS, live, new, ManagedFieldsMode::Written)
                 .await?;
@@ -553,31 +554,32 @@ impl InternalWriter {
         grace_seconds: Option<i64>,
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
-        let served = self.served(standing.key())?;
+        let served = self.served_at(standing)?;
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
         let state = self.api.world.current();
-        admit::validate(&self.api, &state, &mut request, Operation::Delete, Some(&old), None)
-            .and_then(|()| {
-                let subject = AdmissionAttributes {
-                    operation: Operation::Delete,
-                    old: Some(&old),
-                    new: None,
-                    dry_run: false,
-                    kind: None,
-                    options: None,
-                };
-                policy::enforce_now(&self.api, &mut request, subject)
-            })
-            .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
+        let later =
+            admit::validate(&self.api, &state, &mut request, Operation::Delete, Some(&old), None)
+                .and_then(|()| {
+                    let subject = AdmissionAttributes {
+                        operation: Operation::Delete,
+                        old: Some(&old),
+                        new: None,
+                        dry_run: false,
+                        kind: None,
+                        options: None,
+                    };
+                    policy::enforce_now(&self.api, &mut request, subject)
+                })
+                .inspect_err(|failure| self.trail(&request, "delete").close(Err(failure)))?;
         let options = DeleteOptions { propagation, grace_seconds, ..DeleteOptions::default() };
         match decide(&served.kind, self.api.collects_garbage, &options, &old) {
             DeletionDecision::Keep => Ok(PrepareOutcome::Nothing),
             DeletionDecision::Mark(new) => {
-                self.ready_put(request, Operation::Delete, standing, new, relied_on)
+                self.ready_put((request, later), Operation::Delete, standing, new, relied_on)
             }
             DeletionDecision::Remove(_) => {
-                self.ready_removal(request, Operation::Delete, standing, &old, relied_on)
+                self.ready_removal((request, later), Operation::Delete, standing, &old, relied_on)
             }
         }
     }
@@ -596,7 +598,7 @@ impl InternalWriter {
         relied_on: Vec<Precondition>,
         edit: impl FnOnce(&mut Object),
     ) -> Result<PrepareOutcome, Failure> {
-        let served = self.served(standing.key())?;
+        let served = self.served_at(standing)?;
         let old = standing.object(&served)?;
         let mut request = self.request(actor, &served, old.namespace(), old.name());
         let mut new = old.into_owned();
@@ -609,6 +611,7 @@ impl InternalWriter {
         if was.is_empty() && is.is_empty() {
             return Ok(PrepareOutcome::Nothing);
         }
+        let mut later = false;
         if let Some(old) = &unchanged {
             let subject = AdmissionAttributes {
                 operation: Operation::Update,
@@ -618,11 +621,12 @@ impl InternalWriter {
                 kind: None,
                 options: None,
             };
-            policy::enforce_now(&self.api, &mut request, subject)
+            later = policy::enforce_now(&self.api, &mut request, subject)
                 .inspect_err(|failure| self.trail(&request, "patch").close(Err(failure)))?;
         }
         if update::is_finished(&new) {
-            return self.ready_removal(request, Operation::Update, standing, &new, relied_on);
+            let asked = (request, later);
+            return self.ready_removal(asked, Operation::Update, standing, &new, relied_on);
         }
         if let Some(managers) = managers {
             is.insert("managedFields".into(), managers);
@@ -632,13 +636,13 @@ impl InternalWriter {
                 new.map_mut("metadata").insert("managedFields".into(), managers);
             }
         }
-        self.ready_put(request, Operation::Update, standing, new, relied_on)
+        self.ready_put((request, later), Operation::Update, standing, new, relied_on)
     }
 
-    /// Makes a write ready that leaves a changed object.
+    /// Makes a write ready that leaves a changed object; `later` says that a policy is still to be asked.
     fn ready_put(
         &self,
-        request: ResourceRequest,
+        (request, later): (ResourceRequest, bool),
         operation: Operation,
         target: &WriteTarget<'_>,
         new: Object,
@@ -648,7 +652,7 @@ impl InternalWriter {
         let WriteTarget::Stored(record) = target else { return Ok(PrepareOutcome::Early) };
         let trail = self.trail(&request, verb_of(operation));
         let after = Some(Arc::new(new.clone()));
-        let asks = self.api.admission.may_defer(operation, &request);
+        let asks = later || self.api.admission.may_defer(operation, &request);
         let method = if asks && operation == Operation::Update {
             self.defer(request, record, DeferredChange::Update { new, relied_on })
         } else {
@@ -662,17 +666,17 @@ impl InternalWriter {
         Ok(PrepareOutcome::Ready(PreparedWrite { after, method, trail }))
     }
 
-    /// Makes a write ready that leaves nothing of an object.
+    /// Makes a write ready that leaves nothing of an object; `later` says that a policy is still to be asked.
     fn ready_removal(
         &self,
-        request: ResourceRequest,
+        (request, later): (ResourceRequest, bool),
         operation: Operation,
         target: &WriteTarget<'_>,
         old: &Object,
         relied_on: Vec<Precondition>,
     ) -> Result<PrepareOutcome, Failure> {
         let trail = self.trail(&request, verb_of(operation));
-        let asks = self.api.admission.may_defer(operation, &request);
+        let asks = later || self.api.admission.may_defer(operation, &request);
         let method = match target {
             // Webhooks see what is stored, which it will be soon.
             WriteTarget::Ahead { .. } if asks => return Ok(PrepareOutcome::Early),
@@ -761,9 +765,21 @@ impl InternalWriter {
         AuditContext::within(audit, request, verb, || self.api.chance.uid())
     }
 
-    /// The kind that is stored under a key.
-    fn served(&self, key: &str) -> Result<Arc<ServedKind>, Failure> {
-        self.kinds().stored_at(key).cloned().ok_or_else(no_such_resource)
+    /// The kind of a record, in the version that it is stored in: nobody converts here.
+    fn served_as(&self, record: &Record) -> Result<Arc<ServedKind>, Failure> {
+        self.kinds().stored_as(record).ok_or_else(no_such_resource)
+    }
+
+    /// The same of an object that a write is about.
+    fn served_at(&self, target: &WriteTarget<'_>) -> Result<Arc<ServedKind>, Failure> {
+        match target {
+            WriteTarget::Stored(record) => self.served_as(record),
+            WriteTarget::Ahead { key, object } => {
+                let kinds = self.kinds();
+                let served = kinds.stored_at(key).ok_or_else(no_such_resource)?;
+                Ok(served.in_stored_version(version_of(object)))
+            }
+        }
     }
 
     fn request(

@@ -25,6 +25,7 @@ pub mod bootstrap;
 pub mod certificate_signing;
 pub mod clock;
 pub mod connect;
+mod conversion;
 pub mod custom;
 mod dispatch;
 pub mod engine_api;
@@ -60,6 +61,7 @@ mod snapshot;
 mod system;
 mod system_objects;
 mod view;
+mod webhook_client;
 mod write;
 
 pub use access::AuthorizerChain;

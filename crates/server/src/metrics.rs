@@ -23,6 +23,7 @@ use tenure_world::WorldHandle;
 
 use crate::access::AuthorizerChain;
 use crate::admit::DynamicAdmission;
+use crate::conversion::Conversions;
 use crate::fair::Shares;
 use crate::reference::ReferenceMetrics;
 
@@ -246,6 +247,13 @@ impl Metrics {
     #[must_use]
     pub(crate) fn with_authorization(mut self, access: &AuthorizerChain) -> Metrics {
         access.metrics().register(&mut self.registry);
+        self
+    }
+
+    /// Shows what conversions of custom objects came to.
+    #[must_use]
+    pub(crate) fn with_conversions(mut self, conversions: &Conversions) -> Metrics {
+        conversions.metrics().register(&mut self.registry);
         self
     }
 

@@ -71,16 +71,71 @@ impl ServedKind {
             && self.custom.as_ref().is_none_or(|c| c.shows_verbatim(record, &self.api_version))
     }
 
-    /// The members of a stored object, in this kind's form.
-    pub fn read(&self, record: &Record) -> Result<Object, Failure> {
-        self.read_bytes(record.bytes())
+    /// Whether a webhook has to convert a record before this kind can show it.
+    #[must_use]
+    pub(crate) fn needs_conversion(&self, record: &Record) -> bool {
+        let Some(custom) = &self.custom else { return false };
+        custom.conversion.is_some()
+            && !record.is_reshaped()
+            && custom.converts(record.api_version(), &self.api_version)
     }
 
-    /// As [`ServedKind::read`], from the bytes of a record.
-    pub fn read_bytes(&self, bytes: &[u8]) -> Result<Object, Failure> {
-        let mut object: Object = serde_json::from_slice(bytes).map_err(|error| {
-            Failure::internal(format!("a stored object cannot be read: {error}"))
-        })?;
+    /// Whether a record is in the version that objects of this kind are stored in now.
+    #[must_use]
+    pub(crate) fn stores_as(&self, record: &Record) -> bool {
+        let own = self.custom.as_ref();
+        own.is_none_or(|custom| record.api_version() == custom.storage_version)
+    }
+
+    /// Whether some records have to be converted before this kind can show them.
+    #[must_use]
+    pub(crate) fn may_convert(&self) -> bool {
+        self.custom.as_ref().is_some_and(|custom| custom.conversion.is_some())
+    }
+
+    /// The row that works on a record in the version that it is stored in.
+    #[must_use]
+    pub fn as_stored(self: &Arc<ServedKind>, record: &Record) -> Arc<ServedKind> {
+        self.in_stored_version(record.api_version())
+    }
+
+    /// As [`ServedKind::as_stored`], for an object that says its version.
+    #[must_use]
+    pub(crate) fn in_stored_version(self: &Arc<ServedKind>, api_version: &str) -> Arc<ServedKind> {
+        let rows = self.custom.as_ref().map(|custom| &custom.as_stored);
+        let mut rows = rows.into_iter().flat_map(|rows| rows.iter());
+        Arc::clone(rows.find(|row| row.api_version == api_version).unwrap_or(self))
+    }
+
+    /// What selectors may name of this kind, as records know it.
+    pub(crate) fn selectable_paths(&self) -> Option<Arc<[SelectablePath]>> {
+        let fields = self.kind.fields.iter();
+        let paths = fields.map(|field| SelectablePath::new(&field.path.join("."), field.absent));
+        (!self.kind.fields.is_empty()).then(|| paths.collect())
+    }
+
+    /// The members of a stored object, in this kind's form.
+    ///
+    /// # Errors
+    /// It cannot be read, or a webhook has to convert it first.
+    pub fn read(&self, record: &Record) -> Result<Object, Failure> {
+        self.read_as(record, record.bytes())
+    }
+
+    /// As [`ServedKind::read`], from other bytes than the record's own, such as those of its end.
+    ///
+    /// # Errors
+    /// As [`ServedKind::read`].
+    pub fn read_as(&self, record: &Record, bytes: &[u8]) -> Result<Object, Failure> {
+        let mut object = custom::parse(bytes)?;
+        if record.is_reshaped() {
+            return Ok(object);
+        }
+        if self.needs_conversion(record) {
+            let (from, to) = (record.api_version(), &self.api_version);
+            let why = format!("an object that is stored as {from} is not converted to {to} here");
+            return Err(Failure::internal(why));
+        }
         if let Some(custom) = &self.custom {
             let stored = object.insert("apiVersion".into(), self.api_version.as_str().into());
             let stored = stored.as_ref().and_then(Value::as_str).unwrap_or(&self.api_version);
@@ -263,14 +318,18 @@ impl Registry {
             by_plural.entry(served.kind.plural.to_string()).or_default().push(Arc::clone(served));
         }
         let mut fields: HashMap<String, Arc<[SelectablePath]>> = HashMap::new();
-        for served in kinds.iter().filter(|served| !served.kind.fields.is_empty()) {
-            let paths = served
-                .kind
-                .fields
-                .iter()
-                .map(|field| SelectablePath::new(&field.path.join("."), field.absent));
-            // Two views of one storage (events) share the row that comes first.
-            fields.entry(served.prefix.clone()).or_insert_with(|| paths.collect());
+        for served in &kinds {
+            let Some(own) = served.selectable_paths() else { continue };
+            match fields.get_mut(&served.prefix) {
+                None => drop(fields.insert(served.prefix.clone(), own)),
+                // Each version of a custom kind says what selectors may name; what several say stands once.
+                Some(known) if served.custom.is_some() => {
+                    let fresh = own.iter().filter(|path| !known.contains(*path));
+                    *known = known.iter().chain(fresh).cloned().collect();
+                }
+                // Two views of one storage (events) share the row that comes first.
+                Some(_) => {}
+            }
         }
         Registry {
             kinds,
@@ -335,6 +394,12 @@ impl Registry {
     #[must_use]
     pub fn stored_at(&self, key: &str) -> Option<&Arc<ServedKind>> {
         prefixes(key).find_map(|prefix| self.by_prefix.get(prefix))
+    }
+
+    /// The kind of a record in the version that it is stored in.
+    #[must_use]
+    pub fn stored_as(&self, record: &Record) -> Option<Arc<ServedKind>> {
+        Some(self.stored_at(record.key())?.as_stored(record))
     }
 
     /// The rows that this very state of a definition made.

@@ -92,6 +92,22 @@ impl SelectionPredicate {
         self.fields.is_empty() && self.labels.is_everything()
     }
 
+    /// Whether all that is selected by is the same in every version of an object.
+    #[must_use]
+    pub(crate) fn is_by_identity(&self) -> bool {
+        let other = |test: &FieldTest| matches!(test.field, FieldAt::Other(_));
+        self.labels.is_everything() && !self.fields.iter().any(other)
+    }
+
+    /// As far as it is about what is the same in every version of an object.
+    #[must_use]
+    pub(crate) fn of_identity(&self) -> SelectionPredicate {
+        let mut own = self.clone();
+        own.labels = LabelSelector::default();
+        own.fields.retain(|test| !matches!(test.field, FieldAt::Other(_)));
+        own
+    }
+
     /// The one name that can match, if the fields pin it.
     #[must_use]
     pub(crate) fn name(&self) -> Option<&str> {

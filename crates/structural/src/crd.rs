@@ -21,7 +21,7 @@ use crate::schema::JsonType;
 pub use status::{
     ReservedNames, begin_deletion, has_finalizer, is_established, is_served, is_terminating, settle,
 };
-pub use version::{CustomVersion, ScalePaths, kinds, versions};
+pub use version::{CustomVersion, ScalePaths, kinds, stored_kinds, versions};
 
 /// The finalizer that keeps a definition until its instances are gone.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

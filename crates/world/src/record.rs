@@ -41,6 +41,8 @@ pub struct Record {
     revision: Revision,
     bytes: Bytes,
     header: RecordHeader,
+    /// Whether the bytes were made from those that are stored, for readers who want another form.
+    reshaped: bool,
 }
 
 impl Record {
@@ -55,7 +57,27 @@ impl Record {
         layout: &dyn SelectableFields,
     ) -> Result<Record, BadRecord> {
         let header = RecordHeader::read(&bytes, layout.fields(&key))?;
-        Ok(Record { key, revision, bytes, header })
+        Ok(Record { key, revision, bytes, header, reshaped: false })
+    }
+
+    /// The same object at the same revision in another form, which nobody stores.
+    ///
+    /// # Errors
+    /// The draft is no object.
+    pub fn reshape(
+        &self,
+        draft: Draft,
+        fields: Option<Arc<[SelectablePath]>>,
+    ) -> Result<Record, BadRecord> {
+        let header = RecordHeader::read(&draft.bytes, fields)?;
+        let prepared = PreparedDraft { key: Arc::clone(&self.key), draft, header };
+        Ok(Record { reshaped: true, ..prepared.number(self.revision) })
+    }
+
+    /// Whether this is another form of what is stored.
+    #[must_use]
+    pub fn is_reshaped(&self) -> bool {
+        self.reshaped
     }
 
     /// The key it is stored under.
@@ -203,6 +225,16 @@ impl Record {
             let text = if *span == Span::ABSENT { path.absent() } else { self.text(*span) };
             (path.dotted(), text)
         })
+    }
+
+    /// `apiVersion` as it is written; no group and no version has a character that needs an escape.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        const MEMBER: &str = "\"apiVersion\":\"";
+        let head = self.bytes.get(..self.body_at()).unwrap_or_default();
+        let head = std::str::from_utf8(head).unwrap_or_default();
+        let value = head.split_once(MEMBER).map_or("", |(_, value)| value);
+        value.split_once('"').map_or("", |(version, _)| version)
     }
 
     /// Where the object goes on after `kind` and `apiVersion`.
@@ -377,7 +409,7 @@ impl PreparedDraft {
         let bytes = spliced(before, revision, after);
         let digits = bytes.len() - draft.bytes.len();
         header.shift(u32::try_from(digits).unwrap_or_default());
-        Record { key, revision, bytes, header }
+        Record { key, revision, bytes, header, reshaped: false }
     }
 }
 

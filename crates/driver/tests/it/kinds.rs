@@ -177,3 +177,37 @@ async fn r86_n2_an_object_that_names_a_kind_removed_moments_ago_is_kept() {
         estate.forget().await;
     }
 }
+
+#[tokio::test]
+async fn r138_what_a_broken_conversion_webhook_would_convert_is_collected_as_it_is_stored() {
+    let estate = Estate::new().await;
+    let mut conversion = definition();
+    conversion["spec"]["conversion"] = json!({ "strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": { "url": "https://127.0.0.1:1/convert" },
+    } });
+    estate.house.made(DEFINITIONS, conversion).await;
+    estate.house.until(THINGS, 200).await;
+    let (owner, other) = (estate.map("o", &[]).await, estate.map("other", &[]).await);
+    estate.house.made(THINGS, thing("gone", &[to(&owner)])).await;
+    estate.house.made(THINGS, thing("kept", &[to(&owner), to(&other)])).await;
+    let mut held = thing("held", &[to(&owner)]);
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    estate.house.made(THINGS, held).await;
+    // From now on another version is stored, so nothing can be read in it.
+    let mut versions = definition()["spec"]["versions"].clone();
+    (versions[0]["storage"], versions[1]["storage"]) = (json!(false), json!(true));
+    let path = format!("{DEFINITIONS}/things.example.com");
+    estate.house.merge(&path, json!({ "spec": { "versions": versions } })).await.with(200);
+    let beta = THINGS.replace("/v1/", "/v1beta1/");
+    let refused = estate.house.get(&beta).await.with(500);
+    assert!(
+        refused["message"].as_str().unwrap().starts_with("conversion webhook for example.com/v1")
+    );
+    estate.end("o", "Background").await;
+    estate.settle().await;
+    estate.house.get(&format!("{THINGS}/gone")).await.with(404);
+    let kept = estate.house.get(&format!("{THINGS}/kept")).await.with(200);
+    assert_eq!(kept["metadata"]["ownerReferences"], json!([to(&other)]));
+    let held = estate.house.get(&format!("{THINGS}/held")).await.with(200);
+    assert!(held["metadata"]["deletionTimestamp"].is_string());
+}

@@ -2,7 +2,7 @@
 //!
 //! Mutating policies are served as v1; the facts of that version are those of v1beta1.
 
-use tenure_machinery::kind::{Ignored, Kind, NoRules, StatusMeta};
+use tenure_machinery::kind::{Kind, NoRules, StatusMeta};
 
 use super::row::{KindBuilder, row};
 use crate::admission::{MutatingPolicyRules, PolicyBindingRules, ValidatingPolicyRules};
@@ -70,13 +70,6 @@ pub(super) fn admission() -> Vec<Kind> {
     rows.into_iter().map(extends).collect()
 }
 
-/// What nobody acts on in a definition: conversion webhooks are not called.
-const CONVERTED: &[Ignored] = &[Ignored {
-    path: &["spec", "conversion", "strategy"],
-    value: "Webhook",
-    why: "no conversion webhook is called: versions differ in apiVersion only",
-}];
-
 /// `apiextensions.k8s.io`; the rules of definitions are the server's, which also serves them.
 pub(super) fn extensions() -> Vec<Kind> {
     vec![
@@ -87,7 +80,7 @@ pub(super) fn extensions() -> Vec<Kind> {
             "apiextensions_apiserver.apiextensions.v1.CustomResourceDefinition",
             NoRules,
         )
-        .acted_on_partly("the server, which serves the kind", CONVERTED)
+        .acted_on_by("the server, which serves the kind")
         .cluster()
         .short(&["crd", "crds"])
         .category("api-extensions")

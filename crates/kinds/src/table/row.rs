@@ -1,8 +1,7 @@
 //! How a row is written down: the plain case in one call, every exception in one word.
 
 use tenure_machinery::kind::{
-    ActedOn, Dependents, Ignored, Kind, NameRule, Rules, SelectableField, StatusMeta, Subresource,
-    Verbs,
+    ActedOn, Dependents, Kind, NameRule, Rules, SelectableField, StatusMeta, Subresource, Verbs,
 };
 
 /// Verbs of a status-like subresource.
@@ -108,15 +107,6 @@ impl KindBuilder {
     /// that nobody does.
     pub(super) fn acted_on_by(mut self, who: &'static str) -> KindBuilder {
         self.0.acted_on = ActedOn::By(who);
-        self
-    }
-    /// Is acted on, but for some members.
-    pub(super) fn acted_on_partly(
-        mut self,
-        who: &'static str,
-        but: &'static [Ignored],
-    ) -> KindBuilder {
-        self.0.acted_on = ActedOn::Partly(who, but);
         self
     }
     /// Is stored and not acted on: why.

@@ -254,10 +254,6 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
     for row in &rows {
         let said = match row.acted_on {
             ActedOn::By(who) => who,
-            ActedOn::Partly(who, but) => {
-                assert!(but.iter().all(|part| !part.path.is_empty() && !part.why.is_empty()));
-                who
-            }
             ActedOn::Nobody(why) => why,
         };
         assert!(!said.is_empty(), "{}: who acts on it? say so in its row", row.kind);
@@ -278,8 +274,6 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
             "VolumeAttributesClass",
         ]
     );
-    let partly = names(&rows, |row| matches!(row.acted_on, ActedOn::Partly(..)));
-    assert_eq!(partly, ["CustomResourceDefinition"]);
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl DynamicAdmission {
         self.services.serve(api);
     }
 
-    /// How Services are reached.
-    pub(crate) fn services(&self) -> Arc<dyn Connect> {
+    /// How servers that users name are reached.
+    pub(crate) fn connect(&self) -> Arc<dyn Connect> {
         Arc::clone(&self.services) as Arc<dyn Connect>
     }
 

@@ -1,9 +1,8 @@
 //! What is stored and not acted on says so, with every write of it (R255).
 //!
-//! Which kinds and members those are stands in the table of kinds; here it becomes a warning.
+//! Which kinds those are stands in the table of kinds; here it becomes a warning.
 
-use serde_json::Value;
-use tenure_machinery::kind::{ActedOn, Ignored};
+use tenure_machinery::kind::ActedOn;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::aggregate;
@@ -20,14 +19,6 @@ pub(super) fn warnings(request: &ResourceRequest, new: &Object) -> Vec<String> {
         ActedOn::Nobody(why) => {
             vec![format!("this server stores a {} and does not act on it: {why}", kind.kind)]
         }
-        ActedOn::Partly(_, ignored) => {
-            let said = ignored.iter().filter(|part| is_set(part, new));
-            let line = |part: &Ignored| {
-                let path = part.path.join(".");
-                format!("{path}: this server stores it and does not act on it: {}", part.why)
-            };
-            said.map(line).collect()
-        }
     }
 }
 
@@ -41,11 +32,4 @@ fn served_here_anyway(request: &ResourceRequest, new: &Object) -> Option<String>
         && !aggregate::may_be_elsewhere(group);
     let why = "spec.service: this server stores it and does not act on it: the group is always served here";
     ignored.then(|| why.to_owned())
-}
-
-fn is_set(part: &Ignored, object: &Object) -> bool {
-    match object.at(part.path) {
-        None | Some(Value::Null) => false,
-        Some(value) => part.value.is_empty() || value.as_str() == Some(part.value),
-    }
 }

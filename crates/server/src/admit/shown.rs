@@ -4,17 +4,20 @@
 //!   the object ──► another version of it │ its Scale │ what is posted to it ──► changed ──► the object
 //! ```
 //!
+//! A webhook is asked for the way back where it converted the object on the way here (R129).
+//!
 //! Who changes it, and why, is decided beside this.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenure_machinery::{Object, ObjectExt};
+use tenure_machinery::{Failure, Object, ObjectExt};
 use tenure_patch::TypeSchema;
 use tenure_patch::managed::{OverlayError, overlay};
 use tenure_schema::{TypeId, decode as schema, facts};
 
 use super::policy::subject::{SCALE, TypeName, convert};
+use crate::api::ApiServer;
 use crate::registry::ServedKind;
 use crate::write::{decode, scale};
 
@@ -49,8 +52,18 @@ impl ShownObject {
     }
 
     /// The object of the request, with what somebody made of what they saw of it.
-    pub(super) fn restore(&self, changed: Object, object: &Object) -> Object {
-        match self.kind {
+    ///
+    /// # Errors
+    /// A webhook does not convert it back.
+    pub(super) async fn restore(
+        &self,
+        api: &ApiServer,
+        user: &str,
+        changed: Object,
+        object: &Object,
+    ) -> Result<Object, Failure> {
+        let (seen, wanted) = (&self.served.api_version, &self.requested.api_version);
+        Ok(match self.kind {
             Some(SCALE) => {
                 let mut object = object.clone();
                 let replicas = changed.int_at(&["spec", "replicas"]).unwrap_or(0);
@@ -58,9 +71,16 @@ impl ShownObject {
                 object
             }
             Some(_) => changed,
-            None if self.served.api_version == self.requested.api_version => changed,
-            None => convert(changed, &self.served, &self.requested),
-        }
+            None if seen == wanted => changed,
+            None => match &self.requested.custom {
+                Some(custom) if custom.converts(seen, wanted) => {
+                    let back = api.conversions.objects(user, custom, vec![changed], wanted);
+                    let back = Box::pin(back).await?.into_iter().next();
+                    back.ok_or_else(|| Failure::internal("a conversion without its object"))?
+                }
+                _ => convert(changed, &self.served, &self.requested),
+            },
+        })
     }
 
     /// Whether members that nobody knows are a fault; of custom objects they fall away in silence.

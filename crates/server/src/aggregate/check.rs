@@ -66,7 +66,7 @@ pub(crate) async fn check(api: &ApiServer, remote: &Arc<RemoteApi>) -> Result<()
 type Answered = (Option<Value>, Option<String>);
 
 async fn ask(api: &ApiServer, remote: &RemoteApi) -> Result<Answered, String> {
-    let connect: Arc<dyn Connect> = api.admission.services();
+    let connect: Arc<dyn Connect> = api.admission.connect();
     let client = remote.fresh_client(api.front_proxy.as_ref(), &connect)?;
     let path = format!("/apis/{}/{}", remote.group, remote.version);
     let url = format!("https://{}{path}", remote.authority);

@@ -82,7 +82,7 @@ where
     let path = passed_path(call.line, call.parts.uri.path())?;
     let upgrades = wants_upgrade(&call.parts.headers) && call.parts.version == Version::HTTP_11;
     let speaks = if upgrades { Speaks::Upgrades } else { Speaks::Http };
-    let connect: Arc<dyn Connect> = api.admission.services();
+    let connect: Arc<dyn Connect> = api.admission.connect();
     let client = match remote.client(speaks, api.front_proxy.as_ref(), &connect) {
         Ok(client) => client,
         Err(why) => return Ok(failed(StatusCode::INTERNAL_SERVER_ERROR, why)),

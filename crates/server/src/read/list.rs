@@ -18,6 +18,7 @@ use crate::fair::{self, BudgetGuard};
 use crate::negotiate::{NegotiatedFormat, Representation};
 use crate::permit::{Permit, Redeemed};
 use crate::query::{ListOptions, ResourceVersionMatch};
+use crate::read::converted::{self, ConvertedWalk};
 use crate::read::long;
 use crate::read::parts::{ItemRepresentation, ListEncoder, TextLayout};
 use crate::read::token::ContinueToken;
@@ -60,8 +61,14 @@ pub(crate) async fn page(
     let prefix = served.collection(&request.namespace);
     let after = token.as_ref().map(|token| format!("{prefix}{}", token.after));
     // The state comes first: what is seen is never older than it, so a watch from its revision misses nothing.
-    let chosen = ListFilter { selection, sight: sight.clone() };
     let limit = options.limit;
+    if served.may_convert() && !selection.is_by_identity() {
+        let walk = ConvertedWalk { prefix, after, selection, limit };
+        let page = converted::collect(api, request, &state, walk, sight.as_ref()).await?;
+        permit.check(&api.world)?;
+        return Ok(page);
+    }
+    let chosen = ListFilter { selection, sight: sight.clone() };
     // What is known to be long is not begun here.
     let is_long = request.collection_objects > SHORT_OBJECTS && chosen.selection.owner().is_none();
     let here = if is_long { 0 } else { SHORT_OBJECTS };
@@ -84,6 +91,10 @@ pub(crate) async fn page(
             token.as_ref().map_or(failure.clone(), |token| resumable(failure, token))
         })?;
         page.records = seen;
+    }
+    if served.may_convert() {
+        page = converted::page(api, request, page).await?;
+        permit.check(&api.world)?;
     }
     Ok(page)
 }
@@ -193,7 +204,7 @@ fn collect(
 }
 
 /// What a page is chosen from, in key order: the collection, or what an owner that is asked for owns.
-fn candidates<'a>(
+pub(super) fn candidates<'a>(
     state: &'a World,
     prefix: &'a str,
     after: Option<&'a str>,

@@ -1,5 +1,6 @@
 //! Reads: one object, a list, a watch.
 
+mod converted;
 pub(crate) mod get;
 pub(crate) mod list;
 mod long;

@@ -1,5 +1,6 @@
 //! Watches: a cursor, a filter and a socket (R103–R113).
 
+mod converted;
 mod filtered;
 pub(crate) mod outlet;
 
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::authenticate::User;
 use crate::body::Body;
+use crate::conversion::Conversions;
 use crate::fair::Shares;
 use crate::metrics::InFlightGuard;
 use crate::negotiate::{MetaVersion, Representation};
@@ -62,13 +64,34 @@ pub(crate) struct WatchRequest {
     pub user: Arc<User>,
     /// Of which that is a part.
     pub shares: Arc<Shares>,
+    /// Who brings objects into the version that is watched.
+    pub conversions: Arc<Conversions>,
 }
 
 /// What there is to tell about one object.
 struct WatchEvent {
     kind: &'static str,
-    bytes: Bytes,
     record: Arc<Record>,
+    /// The end of an object that is gone.
+    gone: Option<EndOfObject>,
+}
+
+/// When an object ended, and its last state as it was stored, which is written once for all watches.
+struct EndOfObject {
+    at: Revision,
+    last_state: Option<Bytes>,
+}
+
+impl WatchEvent {
+    fn bytes(&self) -> Bytes {
+        match &self.gone {
+            None => self.record.bytes().clone(),
+            Some(EndOfObject { last_state: Some(stored), .. }) if !self.record.is_reshaped() => {
+                stored.clone()
+            }
+            Some(gone) => self.record.with_revision(gone.at),
+        }
+    }
 }
 
 /// What a watch begins with.
@@ -148,6 +171,8 @@ pub(crate) async fn start(
         replaced: kinds.replacements(),
         kinds: Arc::clone(kinds),
         hold,
+        conversions: asked.conversions,
+        user: asked.user,
     };
     tokio::spawn(stream.run(cursor, begun));
     Ok(response)
@@ -174,6 +199,9 @@ async fn begin(
         return Ok(WatchStart { initial: Vec::new(), after, resumes, glass });
     }
     let state = asked.permit.newest(world, asked.options.revision).await?;
+    // What a webhook converts is chosen when it is.
+    let identity = asked.served.may_convert().then(|| selection.of_identity());
+    let selection = identity.as_ref().unwrap_or(selection);
     let initial: Vec<Arc<Record>> = state
         .range(&asked.served.collection(&asked.namespace), None)
         .filter(|record| asked.only.is_empty() || record.name() == asked.only)
@@ -197,6 +225,9 @@ struct WatchResponse {
     replaced: watch::Receiver<u64>,
     /// What lets it go on.
     hold: Hold,
+    /// Who brings objects into the version that is watched.
+    conversions: Arc<Conversions>,
+    user: Arc<User>,
 }
 
 impl WatchResponse {
@@ -241,12 +272,11 @@ impl WatchResponse {
     }
 
     async fn send_initial(&mut self, initial: Vec<Arc<Record>>, at: Revision) -> Option<()> {
-        let added = |record: Arc<Record>| WatchEvent {
-            kind: "ADDED",
-            bytes: record.bytes().clone(),
-            record,
-        };
+        let added = |record: Arc<Record>| WatchEvent { kind: "ADDED", record, gone: None };
         let bookmark = self.closing_bookmark.then_some((at, true));
+        if self.encoder.served.may_convert() {
+            return self.send_converted(initial, bookmark).await;
+        }
         self.tell(initial.into_iter().map(added), bookmark).await
     }
 
@@ -254,13 +284,12 @@ impl WatchResponse {
     async fn follow(&mut self, cursor: &mut Watch, mut told: Revision) {
         let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
         loop {
-            let (mut events, mut bookmark, mut ends) = (Vec::new(), None, false);
+            let (mut changes, mut bookmark, mut ends) = (Vec::new(), None, false);
             tokio::select! {
                 next = cursor.next() => match next {
                     Ok(change) => {
-                        told = change.revision;
-                        events.extend(self.event(&change));
-                        told = self.gather_events(cursor, &mut events).unwrap_or(told);
+                        changes.push(change);
+                        told = self.gather_changes(cursor, &mut changes).unwrap_or(told);
                     }
                     Err(WatchEnded::Compacted { oldest }) => {
                         return self.fail(&expired(told, oldest)).await;
@@ -281,7 +310,7 @@ impl WatchResponse {
                 _ = self.replaced.changed(), if self.encoder.served.custom.is_some() => {
                     if !self.is_still_served() {
                         // What happened before the end is told first.
-                        self.gather_events(cursor, &mut events);
+                        self.gather_changes(cursor, &mut changes);
                         ends = true;
                     }
                 }
@@ -290,37 +319,50 @@ impl WatchResponse {
             if !self.is_permitted().await {
                 return;
             }
+            let Some(events) = self.events(&changes).await else { return };
             if self.tell(events, bookmark).await.is_none() || ends {
                 return;
             }
         }
     }
 
-    /// Adds the events that wait together; the revision of the last change, if there was one.
-    fn gather_events(&self, cursor: &mut Watch, events: &mut Vec<WatchEvent>) -> Option<Revision> {
-        let mut last = None;
-        let mut bytes: usize = events.iter().map(|event| event.bytes.len()).sum();
+    /// Adds the changes that wait together; the revision of the last, if there is one.
+    fn gather_changes(
+        &self,
+        cursor: &mut Watch,
+        changes: &mut Vec<Arc<Change>>,
+    ) -> Option<Revision> {
+        let length = |change: &Change| {
+            let record = change.after.as_ref().or(change.before.as_ref());
+            record.map_or(0, |record| record.bytes().len())
+        };
+        let mut bytes: usize = changes.iter().map(|change| length(change)).sum();
         while bytes < GATHER_BYTES {
             let Ok(Some(change)) = cursor.try_next() else { break };
-            last = Some(change.revision);
-            let event = self.event(&change);
-            bytes += event.as_ref().map_or(0, |event| event.bytes.len());
-            events.extend(event);
+            bytes += length(&change);
+            changes.push(change);
         }
-        last
+        changes.last().map(|change| change.revision)
     }
 
-    /// What a change is to this watch; the type is relative to the filter (R105).
-    fn event(&self, change: &Change) -> Option<WatchEvent> {
-        let was = change.before.as_ref().filter(|record| self.selection.matches(record));
-        let is = change.after.as_ref().filter(|record| self.selection.matches(record));
-        let (kind, bytes, record) = match (was, is) {
-            (None, Some(record)) => ("ADDED", record.bytes().clone(), record),
-            (Some(_), Some(record)) => ("MODIFIED", record.bytes().clone(), record),
-            (Some(record), None) => ("DELETED", change.last_state().unwrap_or_default(), record),
+    /// What a change is to this watch, of an object that was and is so; the type is relative to the filter
+    /// (R105).
+    fn event(
+        &self,
+        change: &Change,
+        was: Option<&Arc<Record>>,
+        is: Option<&Arc<Record>>,
+    ) -> Option<WatchEvent> {
+        let was = was.filter(|record| self.selection.matches(record));
+        let is = is.filter(|record| self.selection.matches(record));
+        let end = || EndOfObject { at: change.revision, last_state: change.last_state() };
+        let (kind, record, gone) = match (was, is) {
+            (None, Some(record)) => ("ADDED", record, None),
+            (Some(_), Some(record)) => ("MODIFIED", record, None),
+            (Some(record), None) => ("DELETED", record, Some(end())),
             (None, None) => return None,
         };
-        Some(WatchEvent { kind, bytes, record: Arc::clone(record) })
+        Some(WatchEvent { kind, record: Arc::clone(record), gone })
     }
 
     /// Tells events as fast as the client takes them, and a bookmark after them. Nothing is encoded before
@@ -332,7 +374,9 @@ impl WatchResponse {
     ) -> Option<()> {
         let mut chunk = BytesMut::new();
         let mut room = None;
-        for WatchEvent { kind, bytes, record } in events {
+        for event in events {
+            let bytes = event.bytes();
+            let WatchEvent { kind, record, .. } = event;
             if chunk.len() + bytes.len() > GATHER_BYTES
                 && let Some(full) = room.take()
             {
@@ -382,7 +426,7 @@ impl EventEncoder {
                 chunk.extend_from_slice(bytes)
             }
             Representation::Plain => {
-                let shown = self.served.read_bytes(bytes).unwrap_or_default();
+                let shown = self.served.read_as(record, bytes).unwrap_or_default();
                 write_json(chunk, &Value::Object(shown));
             }
             Representation::Metadata(version) => {
@@ -391,7 +435,7 @@ impl EventEncoder {
                 write_json(chunk, &partial.unwrap_or_default());
             }
             Representation::Table(version) => {
-                if let Ok(object) = self.served.read_bytes(bytes) {
+                if let Ok(object) = self.served.read_as(record, bytes) {
                     let table = self.table(&object, version, self.include);
                     write_json(chunk, &table);
                 }

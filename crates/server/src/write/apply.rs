@@ -50,7 +50,8 @@ pub(crate) async fn apply(
         };
         let conditional = check_version(request, &config, record.revision())?;
         check_uid(request, &config, record.uid())?;
-        let mut old = served.read(&record)?;
+        let StoredObject { object: mut old, .. } =
+            StoredObject::read(api, request, &record).await?;
         let object = merged(request, &options, Some(&mut old), &config)?;
         report(request, &options, &repeated)?;
         warn_of_kept(request, &old, &object);

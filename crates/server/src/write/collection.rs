@@ -61,7 +61,7 @@ pub(crate) async fn delete(
     }
     // What is on its way after a failure is only waited for, so that the answer is the end of it.
     for UnderWay { begun, .. } in under_way {
-        let _ = begun.end().await;
+        let _ = begun.end(api, request).await;
     }
     ended.and(begun)
 }
@@ -97,7 +97,7 @@ async fn end_first(
     under_way: &mut VecDeque<UnderWay<'_>>,
 ) -> Result<(), Failure> {
     let Some(UnderWay { record, options, begun }) = under_way.pop_front() else { return Ok(()) };
-    let ended = match begun.end().await {
+    let ended = match begun.end(api, request).await {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => one(api, request, &options, record.namespace(), record.name()).await,
         Err(failure) => Err(failure),

@@ -1,5 +1,6 @@
 //! From a finished write to the sequencer: proposals and what came of them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tenure_machinery::status::{Details, StatusCause};
@@ -11,6 +12,7 @@ use tenure_world::{
 
 use crate::admit;
 use crate::api::ApiServer;
+use crate::conversion::version_of;
 use crate::permit::Permit;
 use crate::reference;
 use crate::registry::ServedKind;
@@ -47,7 +49,13 @@ pub(crate) fn draft(served: &ServedKind, object: &Object) -> Result<Draft, Failu
     let draft = match served.view {
         None => match &served.custom {
             Some(custom) => {
-                let stored = custom.to_stored(object, &served.api_version);
+                let given = version_of(object);
+                let given = if given.is_empty() { &served.api_version } else { given };
+                if custom.converts(given, &custom.storage_version) {
+                    let why = format!("an object in {given} is not converted to be stored");
+                    return Err(Failure::internal(why));
+                }
+                let stored = custom.to_stored(object, given);
                 Draft::encode(&served.kind.kind, &custom.storage_version, &stored)
             }
             None => Draft::encode(&served.kind.kind, &served.api_version, object),
@@ -67,6 +75,27 @@ pub(crate) fn draft(served: &ServedKind, object: &Object) -> Result<Draft, Failu
         .with(Details::default()));
     }
     Ok(draft)
+}
+
+/// An object of a request's kind in the version that it is stored in, where a webhook brings it there.
+///
+/// # Errors
+/// The webhook did not.
+pub(crate) async fn to_stored<'o>(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    object: &'o Object,
+) -> Result<Cow<'o, Object>, Failure> {
+    let Some(custom) = &request.served.custom else { return Ok(Cow::Borrowed(object)) };
+    let to = &custom.storage_version;
+    if !custom.converts(version_of(object), to) {
+        return Ok(Cow::Borrowed(object));
+    }
+    let objects = vec![object.clone()];
+    let converted =
+        Box::pin(api.conversions.objects(&request.user.name, custom, objects, to)).await?;
+    let one = converted.into_iter().next();
+    one.map(Cow::Owned).ok_or_else(|| Failure::internal("a conversion without its object"))
 }
 
 /// What a write leaves of an object.
@@ -104,10 +133,30 @@ pub(crate) fn unmoved(record: &Record) -> Precondition {
 }
 
 /// The object that a commit stored, to answer with.
-pub(crate) fn stored(committed: &Committed) -> Result<ResponseObject, Failure> {
+///
+/// # Errors
+/// It is stored, but a webhook does not convert it back.
+pub(crate) async fn shown(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    committed: &Committed,
+) -> Result<ResponseObject, Failure> {
     let record = committed.record().map(Arc::clone);
     let record = record.ok_or_else(|| Failure::internal("a commit without its object"))?;
-    Ok(ResponseObject::Record(record))
+    shown_record(api, request, record).await
+}
+
+/// A stored object, to answer with.
+///
+/// # Errors
+/// As [`shown`].
+pub(crate) async fn shown_record(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    record: Arc<Record>,
+) -> Result<ResponseObject, Failure> {
+    let converted = api.conversions.record(&request.user.name, &request.served, record);
+    Ok(ResponseObject::Record(converted.await?))
 }
 
 /// Proposes one write under a guard on its own key, with its extras.

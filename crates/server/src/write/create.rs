@@ -11,7 +11,7 @@ use crate::api::ApiServer;
 use crate::query::WriteOptions;
 use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
-use crate::write::commit::{CommitOutcome, draft, propose_object, stored};
+use crate::write::commit::{self, CommitOutcome, draft, propose_object};
 use crate::write::decode;
 use crate::write::managed::ManagedFieldsMode;
 use crate::write::stages::{self, PreparedObject, exists};
@@ -79,13 +79,16 @@ async fn attempt(
     }
     let served = &request.served;
     let key: Arc<str> = served.key(new.namespace(), new.name()).into();
-    let write = WriteOperation::Put { key: Arc::clone(&key), draft: draft(served, &new)? };
+    let form = commit::to_stored(api, request, &new).await?;
+    let write = WriteOperation::Put { key: Arc::clone(&key), draft: draft(served, &form)? };
     let own = Precondition::At { key, revision: None };
     // The first guard is the object's own, those after it are of what goes with it.
     let relied_from = 1 + extras.guards.len();
     extras.guards.extend(request.relied_on.iter().cloned());
     match propose_object(api, &request.permit, (served, &new), own, write, extras).await? {
-        CommitOutcome::Committed(committed) => stored(&committed).map(Attempt::Done),
+        CommitOutcome::Committed(committed) => {
+            commit::shown(api, request, &committed).await.map(Attempt::Done)
+        }
         CommitOutcome::Moved(current) => {
             Err(exists(&served.kind, new.name(), current.is_some_and(|r| r.deleting())))
         }

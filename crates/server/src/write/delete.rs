@@ -16,10 +16,12 @@ use crate::read::get::missing;
 use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
 use crate::write::commit::{
-    CommitOutcome, Extras, ResultingObject, operation, outcome, stored, submit, unmoved,
+    CommitOutcome, Extras, ResultingObject, operation, outcome, shown, shown_record, submit,
+    to_stored, unmoved,
 };
 use crate::write::decide::{DeletionDecision, decide, is_definition, is_namespace};
 use crate::write::decode;
+use crate::write::stages::StoredObject;
 
 /// What becomes of dependents, if the client said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +267,7 @@ pub(crate) async fn one(
     let mut options = Cow::Borrowed(options);
     loop {
         let begun = begin(api, request, &mut options, namespace, name).await?;
-        if let Some(deleted) = begun.end().await? {
+        if let Some(deleted) = begun.end(api, request).await? {
             return Ok(deleted);
         }
     }
@@ -286,7 +288,11 @@ pub(crate) enum DeletionProgress {
 
 impl DeletionProgress {
     /// Waits for the end; `None` when the object, or what its end relies on, has moved since.
-    pub(crate) async fn end(self) -> Result<Option<Deleted>, Failure> {
+    pub(crate) async fn end(
+        self,
+        api: &ApiServer,
+        request: &ResourceRequest,
+    ) -> Result<Option<Deleted>, Failure> {
         let (submission, removed) = match self {
             DeletionProgress::Done(deleted) => return Ok(Some(deleted)),
             DeletionProgress::Submitted { submission, removed } => (submission, removed),
@@ -294,7 +300,8 @@ impl DeletionProgress {
         match (outcome(submission.await)?, removed) {
             (CommitOutcome::Committed(_), Some(object)) => Ok(Some(Deleted::Removed(object))),
             (CommitOutcome::Committed(committed), None) => {
-                stored(&committed).map(|found| Some(Deleted::Marked(found)))
+                let found = shown(api, request, &committed).await?;
+                Ok(Some(Deleted::Marked(found)))
             }
             (CommitOutcome::Moved(_) | CommitOutcome::Retry(_), _) => Ok(None),
         }
@@ -318,7 +325,7 @@ pub(crate) async fn begin(
         // What is made anew under the name of one that was seen is not deleted (ownership R150).
         options.to_mut().uid = Some(record.uid().to_owned());
     }
-    let old = served.read(record)?;
+    let StoredObject { object: old, .. } = StoredObject::read(api, request, record).await?;
     // What the client asks for is looked at before anybody is asked about the object (R69).
     check_preconditions(request, options, record)?;
     admit::validate(api, &state, request, Operation::Delete, Some(&old), None)?;
@@ -334,7 +341,7 @@ pub(crate) async fn begin(
     admit::review(api, request, subject, None).await?;
     // Expressions may take long.
     request.permit.check(&api.world)?;
-    carry_out(api, request, options, &state, record, old)
+    carry_out(api, request, options, &state, record, old).await
 }
 
 /// Deletes what was decided to go, although it may have moved since: whoever had to be asked was asked
@@ -351,15 +358,16 @@ pub(crate) async fn finish(
         let Some(record) = state.get(key).filter(|record| record.uid() == uid) else {
             return Ok(());
         };
-        let old = request.served.read(record)?;
-        if carry_out(api, request, options, &state, record, old)?.end().await?.is_some() {
+        let StoredObject { object: old, .. } = StoredObject::read(api, request, record).await?;
+        let begun = carry_out(api, request, options, &state, record, old).await?;
+        if begun.end(api, request).await?.is_some() {
             return Ok(());
         }
     }
 }
 
 /// Submits what the deletion of an object means.
-fn carry_out(
+async fn carry_out(
     api: &ApiServer,
     request: &ResourceRequest,
     options: &DeleteOptions,
@@ -367,20 +375,27 @@ fn carry_out(
     record: &Arc<Record>,
     old: Object,
 ) -> Result<DeletionProgress, Failure> {
-    let kept = |result| Ok(DeletionProgress::Done(Deleted::Marked(result)));
+    let kept = |result| DeletionProgress::Done(Deleted::Marked(result));
     let (removes, new) = match decide(&request.served.kind, api.collects_garbage, options, &old) {
-        DeletionDecision::Keep => return kept(ResponseObject::Record(Arc::clone(record))),
+        DeletionDecision::Keep => {
+            return shown_record(api, request, Arc::clone(record)).await.map(kept);
+        }
         DeletionDecision::Mark(object) => (false, object),
         DeletionDecision::Remove(object) => (true, object),
     };
     if options.dry_run {
         return match removes {
             true => Ok(DeletionProgress::Done(Deleted::Removed(new))),
-            false => kept(ResponseObject::Object(new)),
+            false => Ok(kept(ResponseObject::Object(new))),
         };
     }
+    let form = if removes { Cow::Borrowed(&new) } else { to_stored(api, request, &new).await? };
     let result =
-        if removes { ResultingObject::Nothing(&old) } else { ResultingObject::Object(&new) };
+        if removes { ResultingObject::Nothing(&old) } else { ResultingObject::Object(&form) };
+    if matches!(form, Cow::Owned(_)) {
+        // A webhook was waited for.
+        request.permit.check(&api.world)?;
+    }
     let mut extras = Extras::default();
     let write = operation(api, state, request, record.key(), result, &mut extras)?;
     let submission = submit(&api.world, unmoved(record), write, extras)?;

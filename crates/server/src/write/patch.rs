@@ -76,7 +76,7 @@ pub(crate) async fn patch(
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let old = served.read(&record)?;
+        let StoredObject { object: old, .. } = StoredObject::read(api, request, &record).await?;
         let mut new = apply(&served, kind, old.clone(), &patch)?;
         check_type(&served, kind, &old, &new)?;
         warn_of_kept(request, &old, &new);

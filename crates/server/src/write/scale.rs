@@ -181,7 +181,7 @@ pub(crate) async fn write(
         let Some(record) = api.world.current().get(&key).cloned() else {
             return Err(missing(&served, &request.name));
         };
-        let live = StoredObject::read(&served, &record)?;
+        let live = StoredObject::read(api, request, &record).await?;
         let mut parent = live.object.clone();
         let mut scale = match &change {
             ScaleWrite::Whole => {

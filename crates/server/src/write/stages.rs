@@ -40,11 +40,16 @@ pub(crate) struct StoredObject<'a> {
 
 impl<'a> StoredObject<'a> {
     /// Reads a record.
-    pub(crate) fn read(
-        served: &ServedKind,
+    ///
+    /// # Errors
+    /// It cannot be shown as the kind of the request.
+    pub(crate) async fn read(
+        api: &ApiServer,
+        request: &ResourceRequest,
         record: &'a Arc<Record>,
     ) -> Result<StoredObject<'a>, Failure> {
-        Ok(StoredObject { record, object: served.read(record)? })
+        let object = api.conversions.read(&request.user.name, &request.served, record).await?;
+        Ok(StoredObject { record, object })
     }
 }
 

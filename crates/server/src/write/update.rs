@@ -1,5 +1,6 @@
 //! PUT and the second half of PATCH: an object as it should become (R53, R61–R68, R73, R81).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -12,7 +13,8 @@ use crate::read::get::missing;
 use crate::request::ResourceRequest;
 use crate::response::ResponseObject;
 use crate::write::commit::{
-    CommitOutcome, Extras, ResultingObject, operation, propose_object, stored, unmoved,
+    CommitOutcome, Extras, ResultingObject, operation, propose_object, shown, shown_record,
+    to_stored, unmoved,
 };
 use crate::write::managed::ManagedFieldsMode;
 use crate::write::stages::{self, PreparedObject, StoredObject};
@@ -72,7 +74,7 @@ pub(crate) async fn put(
         };
         check_uid(request, &body, record.uid())?;
         let conditional = check_version(request, &body, record.revision())?;
-        let live = StoredObject::read(&served, &record)?;
+        let live = StoredObject::read(api, request, &record).await?;
         match store(api, request, &options, live, body.clone(), ManagedFieldsMode::Written).await? {
             UpdateOutcome::Done(found) => return Ok(Updated::Changed(found)),
             UpdateOutcome::Moved if conditional => return Err(changed(request)),
@@ -104,31 +106,34 @@ pub(crate) async fn store(
     let record = live.record;
     let prepared = stages::prepare(api, request, options, Some(live), new, fields).await?;
     let PreparedObject { old, new, mut extras, state } = prepared;
-    let unchanged = old.as_ref() == Some(&new);
+    // What stands in an old version is written anew, as everything is that brings objects to a new one.
+    let unchanged = old.as_ref() == Some(&new) && request.served.stores_as(record);
     if unchanged || options.dry_run {
         // What answers with an object is allowed at that moment, written or not.
         request.permit.check(&api.world)?;
-        return Ok(UpdateOutcome::Done(if unchanged {
-            ResponseObject::Record(Arc::clone(record))
-        } else {
-            ResponseObject::Object(new)
-        }));
+        return match unchanged {
+            true => shown_record(api, request, Arc::clone(record)).await.map(UpdateOutcome::Done),
+            false => Ok(UpdateOutcome::Done(ResponseObject::Object(new))),
+        };
     }
     let gone = is_finished(&new);
+    let form = if gone { Cow::Borrowed(&new) } else { to_stored(api, request, &new).await? };
     let result = match &old {
         Some(old) if gone => {
             // What this write would have taken is not taken: only what the object had goes back.
             extras = Extras::default();
             ResultingObject::Nothing(old)
         }
-        _ => ResultingObject::Object(&new),
+        _ => ResultingObject::Object(&form),
     };
     let write = operation(api, &state, request, record.key(), result, &mut extras)?;
     extras.guards.extend(request.relied_on.iter().cloned());
     let of = (&*request.served, &new);
     match propose_object(api, &request.permit, of, unmoved(record), write, extras).await? {
         CommitOutcome::Committed(_) if gone => Ok(UpdateOutcome::Done(ResponseObject::Object(new))),
-        CommitOutcome::Committed(committed) => stored(&committed).map(UpdateOutcome::Done),
+        CommitOutcome::Committed(committed) => {
+            shown(api, request, &committed).await.map(UpdateOutcome::Done)
+        }
         CommitOutcome::Moved(_) => Ok(UpdateOutcome::Moved),
         CommitOutcome::Retry(_) => Ok(UpdateOutcome::Again),
     }

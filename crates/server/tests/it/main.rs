@@ -26,6 +26,7 @@ mod collections;
 mod conformance;
 mod connect;
 mod controllers;
+mod conversion;
 mod create;
 mod custom;
 mod custom_rules;

@@ -67,9 +67,10 @@ fn url_fault(url: &str) -> Option<&'static str> {
 }
 
 fn validate_service(service: &Object, path: &Path<'_>, errors: &mut Errors) {
-    for member in ["name", "namespace"] {
+    // The missing one is told at the path of the other, as upstream does.
+    for (member, at) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, member).is_empty() {
-            errors.required(&path.field(member), "must not be empty");
+            errors.required(&path.field(at), &format!("the {member} must not be empty"));
         }
     }
     if let Some(port) = service.int_at(&["port"])

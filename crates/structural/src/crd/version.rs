@@ -148,6 +148,15 @@ pub fn kinds(crd: &Object, engine: Option<&dyn RuleEngine>) -> Vec<Kind> {
         .collect()
 }
 
+/// The rows of all versions, also of those that are not served: objects may be stored in them.
+#[must_use]
+pub fn stored_kinds(crd: &Object, engine: Option<&dyn RuleEngine>) -> Vec<Kind> {
+    if !is_served(crd) {
+        return Vec::new();
+    }
+    versions(crd).into_iter().map(|version| row(crd, version, engine)).collect()
+}
+
 fn row(crd: &Object, version: CustomVersion, engine: Option<&dyn RuleEngine>) -> Kind {
     let own = |text: &str| Text::Owned(text.to_owned());
     let name =

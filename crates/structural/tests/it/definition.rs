@@ -196,8 +196,15 @@ fn r118_conversion_has_an_address() {
             {"conversionReviewVersions": ["v1"], "clientConfig": config}})
     };
     let at = "spec.conversion.webhookClientConfig";
-    let table: [(Value, Vec<(String, &str)>); 6] = [
+    let table: [(Value, Vec<(String, &str)>); 7] = [
         (webhook(json!({"url": "https://a/b"})), vec![]),
+        (
+            webhook(json!({"service": {"name": "a", "port": 0}})),
+            vec![
+                (format!("{at}.service.name"), "Required"),
+                (format!("{at}.service.port"), "Invalid"),
+            ],
+        ),
         (webhook(json!({"service": {"name": "a", "namespace": "b", "path": "/c"}})), vec![]),
         (webhook(json!({})), vec![(at.to_owned(), "Required")]),
         (webhook(json!({"url": "http://a"})), vec![(format!("{at}.url"), "Invalid")]),

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tenure_machinery::kind::{ActedOn, Ignored, Kind};
+use tenure_machinery::kind::{ActedOn, Kind};
 
 use super::super::builtin;
 
@@ -39,16 +39,8 @@ fn group_cell(group: &str) -> String {
 }
 
 fn acted(by: ActedOn) -> String {
-    let but = |part: &Ignored| {
-        let (path, value) = (part.path.join("."), part.value);
-        let is = if value.is_empty() { String::new() } else { format!(": {value}") };
-        format!("; **not** on `{path}{is}`: {}", part.why)
-    };
     match by {
         ActedOn::By(who) => who.to_owned(),
-        ActedOn::Partly(who, ignored) => {
-            format!("{who}{}", ignored.iter().map(but).collect::<String>())
-        }
         ActedOn::Nobody(why) => format!("**nobody**: {why}"),
     }
 }

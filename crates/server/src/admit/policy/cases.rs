@@ -18,9 +18,39 @@ pub(super) struct Case {
     /// Under which of its names the resource is looked at.
     pub(super) place: usize,
     pub(super) params: Result<Vec<Option<Object>>, String>,
+    /// Parameters that a webhook has to convert first.
+    unread: UnreadParams,
 }
 
+/// Records of a kind that cannot be read before they are converted.
+type UnreadParams = Vec<(Arc<ServedKind>, Arc<Record>)>;
+
 impl Case {
+    /// Whether a webhook has to be waited for before the policy can be asked.
+    pub(super) fn waits(&self, asked: &AdmissionRequest<'_>) -> bool {
+        asked.needs_conversion(self.place) || !self.unread.is_empty()
+    }
+
+    /// Has webhooks convert the parameters that need it; without them the policy is not configured.
+    pub(super) async fn convert_params(&mut self, api: &ApiServer) {
+        let unread = std::mem::take(&mut self.unread);
+        let Some((served, _)) = unread.first().cloned() else { return };
+        let records = unread.into_iter().map(|(_, record)| record).collect();
+        // Every write asks for them, so they are shared like events.
+        let converted = api.conversions.events(&served, records).await;
+        let read = converted.and_then(|records| {
+            records
+                .iter()
+                .map(|record| served.read(record).map(Some))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        match (&mut self.params, read) {
+            (Ok(params), Ok(read)) => params.extend(read),
+            (params, Err(failure)) => *params = Err(failure.message),
+            (Err(_), Ok(_)) => {}
+        }
+    }
+
     pub(super) fn policy(&self) -> &CompiledPolicy {
         self.bound.policy.get(CompiledPolicy::new)
     }
@@ -49,8 +79,12 @@ pub(super) fn cases(
             let binding = source.get(CompiledBinding::new);
             if asked.place(&binding.matching).is_some() {
                 let params = params(&state, &registry, policy, binding, asked.namespace());
+                let (params, unread) = match params {
+                    Ok((params, unread)) => (Ok(params), unread),
+                    Err(why) => (Err(why), Vec::new()),
+                };
                 let (bound, binding) = (Arc::clone(bound), Arc::clone(source));
-                cases.push(Case { bound, binding, place, params });
+                cases.push(Case { bound, binding, place, params, unread });
             }
         }
     }
@@ -64,9 +98,9 @@ fn params(
     policy: &CompiledPolicy,
     binding: &CompiledBinding,
     namespace: &str,
-) -> Result<Vec<Option<Object>>, String> {
+) -> Result<(Vec<Option<Object>>, UnreadParams), String> {
     let (Some((version, kind)), Some(wanted)) = (&policy.param_kind, &binding.params) else {
-        return Ok(vec![None]);
+        return Ok((vec![None], Vec::new()));
     };
     let known = |served: &&Arc<ServedKind>| {
         served.api_version == *version && served.kind.kind == kind.as_str()
@@ -87,18 +121,22 @@ fn params(
         (true, "", own) => own,
         (true, given, _) => given,
     };
-    let read = |record: &Arc<Record>| served.read(record).ok().map(Some);
-    let found: Vec<Option<Object>> = if wanted.name.is_empty() {
-        let place = served.collection(namespace);
+    let place = served.collection(namespace);
+    let found: Vec<&Arc<Record>> = if wanted.name.is_empty() {
         let all = state.range(&place, None);
-        let all = all.filter(|record| wanted.selector.matches(|key| record.label(key)));
-        all.filter_map(read).collect()
+        all.filter(|record| wanted.selector.matches(|key| record.label(key))).collect()
     } else {
-        state.get(&served.key(namespace, &wanted.name)).and_then(read).into_iter().collect()
+        state.get(&served.key(namespace, &wanted.name)).into_iter().collect()
     };
-    if found.is_empty() && wanted.required {
+    let (unread, here): (Vec<&Arc<Record>>, Vec<&Arc<Record>>) =
+        found.into_iter().partition(|record| served.needs_conversion(record));
+    let found: Vec<Option<Object>> =
+        here.into_iter().filter_map(|record| served.read(record).ok().map(Some)).collect();
+    let unread: UnreadParams =
+        unread.into_iter().map(|record| (Arc::clone(served), Arc::clone(record))).collect();
+    if found.is_empty() && unread.is_empty() && wanted.required {
         let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
         return Err(why.to_owned());
     }
-    Ok(found)
+    Ok((found, unread))
 }

@@ -15,6 +15,7 @@ use super::patch::{MutationError, apply};
 use super::subject::{AdmissionAttributes, AdmissionRequest};
 use super::validate::unfinished;
 use crate::admit::reinvocation::Reinvocation;
+use crate::admit::shown::ShownObject;
 use crate::api::ApiServer;
 use crate::request::ResourceRequest;
 
@@ -26,12 +27,15 @@ enum MutationOutcome {
     Undecided(String),
     /// It was asked.
     Asked {
-        /// The object as it is now, if it was changed.
-        changed: Option<Object>,
+        /// What it sees of the object as it left that, if it changed something.
+        changed: Option<Changed>,
         /// Which mutations failed.
         errors: Vec<String>,
     },
 }
+
+/// What a policy made of what it sees, and in which form it sees the object.
+type Changed = (Object, ShownObject);
 
 /// Asks the policies that change what is written, one after the other. `object` is what is written.
 ///
@@ -56,7 +60,9 @@ pub(in crate::admit) async fn mutate(
     rounds.begin(object);
     let mut refusals = PolicyRefusals::default();
     let mut changed_any = false;
-    for case in cases.into_iter().map(Arc::new) {
+    for mut case in cases {
+        case.convert_params(api).await;
+        let case = Arc::new(case);
         let count = match &case.params {
             Ok(params) => params.len(),
             Err(why) => {
@@ -77,6 +83,13 @@ pub(in crate::admit) async fn mutate(
                     for why in errors {
                         refusals.add(&case, &why, "Invalid");
                     }
+                    let changed = match changed {
+                        Some((changed, shown)) => {
+                            let user = &request.user.name;
+                            Some(shown.restore(api, user, changed, object).await?)
+                        }
+                        None => None,
+                    };
                     let changed = changed.filter(|changed| changed != object);
                     rounds.note(&who, case.policy().reinvoked, changed.is_some());
                     if let Some(changed) = changed {
@@ -99,7 +112,8 @@ pub(in crate::admit) async fn mutate(
     Err(refusals.failure(&AdmissionRequest::new(api, request, &subject)))
 }
 
-/// Asks one policy, with one of its parameters; in haste first, with time on a thread that may be kept.
+/// Asks one policy, with one of its parameters; in haste first, with time on a thread that may be kept. What
+/// it looks at in another version is converted first.
 async fn ask(
     api: &ApiServer,
     request: &ResourceRequest,
@@ -107,31 +121,27 @@ async fn ask(
     case: &Arc<Case>,
     which: usize,
 ) -> Result<MutationOutcome, Failure> {
-    let consultation = request.consultation.clone();
+    let mut asked = AdmissionRequest::new(api, request, subject);
+    asked.convert_to(api, &request.user.name, case.place).await?;
+    let consultation = &request.consultation;
     consultation.forget();
     let mut round = 0;
     loop {
-        let outcome = ask_once(api, request, subject, case, which).await;
+        let outcome = match case.mutate(which, &asked, EvaluationMode::Hasty) {
+            Ok(outcome) => outcome,
+            Err(BudgetExceeded) => {
+                let (owned, case) = (asked.into_owned(), Arc::clone(case));
+                let work = move || {
+                    let outcome = case.mutate(which, &owned, EvaluationMode::WithTime);
+                    (owned, outcome)
+                };
+                let (owned, outcome) = Box::pin(api.aside.run(&request.user, work)).await?;
+                asked = owned;
+                outcome.map_err(unfinished)?
+            }
+        };
         if !consultation.goes_on(&mut round).await? {
             return outcome;
-        }
-    }
-}
-
-async fn ask_once(
-    api: &ApiServer,
-    request: &ResourceRequest,
-    subject: &AdmissionAttributes<'_>,
-    case: &Arc<Case>,
-    which: usize,
-) -> Result<MutationOutcome, Failure> {
-    let asked = AdmissionRequest::new(api, request, subject);
-    match case.mutate(which, &asked, EvaluationMode::Hasty) {
-        Ok(outcome) => outcome,
-        Err(BudgetExceeded) => {
-            let (owned, case) = (asked.into_owned(), Arc::clone(case));
-            let work = move || case.mutate(which, &owned, EvaluationMode::WithTime);
-            Box::pin(api.aside.run(&request.user, work)).await?.map_err(unfinished)?
         }
     }
 }
@@ -159,9 +169,7 @@ impl Case {
         let policy: &CompiledPolicy = self.policy();
         let looked_at = asked.at(self.place);
         let context = EvaluationContext { params: self.param(which), ..looked_at.seen() };
-        let (Some(shown), Some(object), Some(seen)) =
-            (asked.shown(self.place), asked.object(), context.new)
-        else {
+        let (Some(shown), Some(seen)) = (asked.shown(self.place), context.new) else {
             return Ok(Ok(MutationOutcome::Passed));
         };
         match conditions_hold(policy, context, pace)? {
@@ -184,7 +192,8 @@ impl Case {
                 Err(MutationError::Request(failure)) => return Ok(Err(failure)),
             }
         }
-        let changed = changed.map(|changed| shown.restore(changed, object));
+        // What came to nothing is not brought back, which may lose something on the way.
+        let changed = changed.filter(|changed| changed != seen).map(|changed| (changed, shown));
         Ok(Ok(MutationOutcome::Asked { changed, errors }))
     }
 }

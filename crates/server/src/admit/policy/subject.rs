@@ -65,15 +65,22 @@ pub(in crate::admit) struct AdmissionRequest<'a> {
     namespace: Cow<'a, str>,
     namespace_record: Option<Arc<Record>>,
     namespace_object: OnceLock<Object>,
-    /// What is written, where it is shown in another form.
-    whole: Option<Cow<'a, Object>>,
     new: Option<Cow<'a, Object>>,
     old: Option<Cow<'a, Object>>,
+    /// What a webhook converted, by the place of the kind: the object as it shall be and as it was.
+    converted: Vec<ConvertedForm>,
     kind: Option<TypeName>,
     user: Value,
     authorizer: RequestAuthorizer,
     dry_run: bool,
     options: Option<Cow<'a, Object>>,
+}
+
+/// An object in the form of another of its kinds, made by a webhook.
+struct ConvertedForm {
+    place: usize,
+    new: Option<Object>,
+    old: Option<Object>,
 }
 
 /// Answers what the user of a request, or an account, may do.
@@ -138,9 +145,9 @@ impl<'a> AdmissionRequest<'a> {
             namespace_record: api.world.current().get(&namespace::key(namespace)).cloned(),
             namespace: Cow::Borrowed(namespace),
             namespace_object: OnceLock::new(),
-            whole: subject.new.filter(|_| scaled).map(Cow::Borrowed),
             new: subject.new.map(shown),
             old: subject.old.map(shown),
+            converted: Vec::new(),
             kind: if scaled { Some(SCALE) } else { subject.kind },
             user: json!({
                 "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
@@ -167,20 +174,15 @@ impl<'a> AdmissionRequest<'a> {
             namespace: Cow::Owned(self.namespace.into_owned()),
             namespace_record: self.namespace_record,
             namespace_object: self.namespace_object,
-            whole: object(self.whole),
             new: object(self.new),
             old: object(self.old),
+            converted: self.converted,
             kind: self.kind,
             user: self.user,
             authorizer: self.authorizer,
             dry_run: self.dry_run,
             options: object(self.options),
         }
-    }
-
-    /// What is written.
-    pub(in crate::admit) fn object(&self) -> Option<&Object> {
-        self.whole.as_deref().or(self.new.as_deref())
     }
 
     /// Where the object lives; empty for those that live nowhere.
@@ -228,8 +230,8 @@ impl<'a> AdmissionRequest<'a> {
     /// What expressions see when the resource goes by one of its names.
     pub(in crate::admit) fn at(&self, place: usize) -> LookedAt<'_> {
         LookedAt {
-            new: self.form(self.new.as_deref(), place),
-            old: self.form(self.old.as_deref(), place),
+            new: self.form(self.new.as_deref(), place, |form| form.new.as_ref()),
+            old: self.form(self.old.as_deref(), place, |form| form.old.as_ref()),
             request: self.request(place),
             authorizer: &self.authorizer,
             resource: Arc::new(self.resource()),
@@ -241,8 +243,16 @@ impl<'a> AdmissionRequest<'a> {
     }
 
     /// An object in the form of one of its kinds.
-    fn form<'o>(&self, object: Option<&'o Object>, place: usize) -> Option<Cow<'o, Object>> {
+    fn form<'o>(
+        &'o self,
+        object: Option<&'o Object>,
+        place: usize,
+        of: impl Fn(&ConvertedForm) -> Option<&Object>,
+    ) -> Option<Cow<'o, Object>> {
         let object = object?;
+        if let Some(form) = self.converted.iter().find(|form| form.place == place) {
+            return of(form).map(Cow::Borrowed);
+        }
         let (Some(from), Some(to)) = (self.served.first(), self.served.get(place)) else {
             return Some(Cow::Borrowed(object));
         };
@@ -250,6 +260,46 @@ impl<'a> AdmissionRequest<'a> {
             return Some(Cow::Borrowed(object));
         }
         Some(Cow::Owned(convert(object.clone(), from, to)))
+    }
+
+    /// Whether a webhook has to convert the objects before they are looked at under this name.
+    pub(in crate::admit) fn needs_conversion(&self, place: usize) -> bool {
+        let (Some(from), Some(to)) = (self.served.first(), self.served.get(place)) else {
+            return false;
+        };
+        let converts =
+            from.custom.as_ref().is_some_and(|c| c.converts(&from.api_version, &to.api_version));
+        converts
+            && self.kind.is_none()
+            && (self.new.is_some() || self.old.is_some())
+            && !self.converted.iter().any(|form| form.place == place)
+    }
+
+    /// Has a webhook bring the objects into the form that they have under this name, if that is needed.
+    ///
+    /// # Errors
+    /// It did not.
+    pub(in crate::admit) async fn convert_to(
+        &mut self,
+        api: &ApiServer,
+        user: &str,
+        place: usize,
+    ) -> Result<(), Failure> {
+        if !self.needs_conversion(place) {
+            return Ok(());
+        }
+        let (Some(from), Some(to)) = (self.served.first(), self.served.get(place)) else {
+            return Ok(());
+        };
+        let Some(custom) = &from.custom else { return Ok(()) };
+        let objects = [&self.new, &self.old].into_iter().flatten();
+        let objects = objects.map(|object| Object::clone(object)).collect();
+        let converted = api.conversions.objects(user, custom, objects, &to.api_version);
+        let mut converted = Box::pin(converted).await?.into_iter();
+        let new = self.new.as_ref().and_then(|_| converted.next());
+        let old = self.old.as_ref().and_then(|_| converted.next());
+        self.converted.push(ConvertedForm { place, new, old });
+        Ok(())
     }
 
     /// What the request is about, to ask what else may be done to it.

@@ -1,5 +1,7 @@
 //! What ValidatingAdmissionPolicies say about a request: a refusal, warnings, lines for the audit log.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tenure_machinery::Failure;
 use tenure_machinery::status::{Details, StatusCause};
@@ -38,21 +40,49 @@ pub(crate) async fn enforce(
     if api.admission.policies.validating.is_empty() {
         return Ok(());
     }
-    let consultation = request.consultation.clone();
+    let told = Box::pin(ask(api, request, &subject)).await?;
+    settle(request, told)
+}
+
+/// Asks every policy that applies; what is looked at in another version is converted first.
+async fn ask(
+    api: &ApiServer,
+    request: &ResourceRequest,
+    subject: &AdmissionAttributes<'_>,
+) -> Result<PolicyOutcome, Failure> {
+    let mut asked = AdmissionRequest::new(api, request, subject);
+    let mut cases = cases(api, &api.admission.policies.validating, &asked);
+    for case in &mut cases {
+        asked.convert_to(api, &request.user.name, case.place).await?;
+        case.convert_params(api).await;
+    }
+    let cases = Arc::new(cases);
+    let consultation = &request.consultation;
     consultation.forget();
     let mut round = 0;
     loop {
-        let told = match judge(api, request, &subject, EvaluationMode::Hasty) {
-            Ok(told) => Ok(told),
-            Err(BudgetExceeded) => Box::pin(evaluate_offloaded(api, request, &subject)).await,
+        let told = match judge(&asked, &cases, EvaluationMode::Hasty) {
+            Ok(told) => told,
+            Err(BudgetExceeded) => {
+                // This happens seldom, so that copies do not matter.
+                let (owned, cases) = (asked.into_owned(), Arc::clone(&cases));
+                let work = move || {
+                    let told = judge(&owned, &cases, EvaluationMode::WithTime);
+                    (owned, told)
+                };
+                let (owned, told) = api.aside.run(&request.user, work).await?;
+                asked = owned;
+                told.map_err(unfinished)?
+            }
         };
         if !consultation.goes_on(&mut round).await? {
-            return settle(request, told?);
+            return Ok(told);
         }
     }
 }
 
-/// As [`enforce`], for followers, which have no thread to wait on.
+/// As [`enforce`], for followers, which have no thread to wait on. Whether somebody is left who has to be
+/// asked by [`enforce`], because a webhook must be waited for first.
 ///
 /// # Errors
 /// As [`enforce`].
@@ -60,13 +90,20 @@ pub(crate) fn enforce_now(
     api: &ApiServer,
     request: &mut ResourceRequest,
     subject: AdmissionAttributes<'_>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     if api.admission.policies.validating.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    let judged = || judge(api, request, &subject, EvaluationMode::WithTime).map_err(unfinished);
-    let told = request.consultation.settle_now(judged)?;
-    settle(request, told)
+    let (told, waits) = {
+        let asked = AdmissionRequest::new(api, request, &subject);
+        let all = cases(api, &api.admission.policies.validating, &asked);
+        let (later, now): (Vec<Case>, Vec<Case>) =
+            all.into_iter().partition(|case| case.waits(&asked));
+        let judged = || judge(&asked, &now, EvaluationMode::WithTime).map_err(unfinished);
+        (request.consultation.settle_now(judged)?, !later.is_empty())
+    };
+    settle(request, told)?;
+    Ok(waits)
 }
 
 fn settle(request: &mut ResourceRequest, told: PolicyOutcome) -> Result<(), Failure> {
@@ -81,40 +118,19 @@ fn settle(request: &mut ResourceRequest, told: PolicyOutcome) -> Result<(), Fail
     told.refusal.map_or(Ok(()), Err)
 }
 
-/// Judges on a thread that may be kept; this happens seldom, so that copies do not matter.
-async fn evaluate_offloaded(
-    api: &ApiServer,
-    request: &ResourceRequest,
-    subject: &AdmissionAttributes<'_>,
-) -> Result<PolicyOutcome, Failure> {
-    let asked = AdmissionRequest::new(api, request, subject);
-    let cases = cases(api, &api.admission.policies.validating, &asked);
-    let owned = asked.into_owned();
-    let work = move || {
-        let mut told = PolicyOutcome::default();
-        let mut cases = cases.iter();
-        cases
-            .try_for_each(|case| case.judge(&owned, EvaluationMode::WithTime, &mut told))
-            .map(|()| told)
-    };
-    api.aside.run(&request.user, work).await?.map_err(unfinished)
-}
-
 /// With time nothing is too long; whatever is must not pass for allowed.
 pub(super) fn unfinished(_: BudgetExceeded) -> Failure {
     Failure::internal("a policy did not come to an end")
 }
 
 fn judge(
-    api: &ApiServer,
-    request: &ResourceRequest,
-    subject: &AdmissionAttributes<'_>,
+    asked: &AdmissionRequest<'_>,
+    cases: &[Case],
     pace: EvaluationMode,
 ) -> Result<PolicyOutcome, BudgetExceeded> {
-    let asked = AdmissionRequest::new(api, request, subject);
     let mut told = PolicyOutcome::default();
-    for case in cases(api, &api.admission.policies.validating, &asked) {
-        case.judge(&asked, pace, &mut told)?;
+    for case in cases {
+        case.judge(asked, pace, &mut told)?;
     }
     Ok(told)
 }

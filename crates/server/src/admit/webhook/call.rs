@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{Request, StatusCode};
 use serde_json::Value;
 use tenure_machinery::{Failure, Object};
-use tenure_outbound::{CallError, full};
 
 use super::compiled::Webhook;
 use super::metrics::CallResult;
@@ -17,13 +14,11 @@ use crate::admit::policy::evaluate::{EvaluationMode, conditions_hold};
 use crate::admit::policy::subject::AdmissionRequest;
 use crate::admit::shown::ShownObject;
 use crate::api::ApiServer;
-use crate::fair;
 use crate::request::ResourceRequest;
+use crate::webhook_client::{CallSettings, WebhookCallError};
 
 /// The longest answer that is read: a patch may carry a whole object, in base64.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The longest text of somebody else's that is shown.
-const SHOWN_BYTES_MAX: usize = 512;
 
 /// A webhook that is to be asked, with what it is asked.
 pub(super) struct WebhookCall {
@@ -52,11 +47,12 @@ impl WebhookCall {
         hook: &Arc<Webhook>,
         mutating: bool,
     ) -> Result<Option<WebhookCall>, Failure> {
-        let asked = AdmissionRequest::new(api, request, subject);
+        let mut asked = AdmissionRequest::new(api, request, subject);
         if asked.is_exempt() {
             return Ok(None);
         }
         let Some(place) = asked.place(&hook.matching) else { return Ok(None) };
+        asked.convert_to(api, &request.user.name, place).await?;
         let Some(asked) = applies(api, request, asked, place, hook).await? else {
             return Ok(None);
         };
@@ -119,24 +115,17 @@ impl WebhookCall {
         hook: &Webhook,
         body: Bytes,
     ) -> Result<Answer, String> {
-        let failed = |why: &dyn std::fmt::Display| format!("failed to call webhook: {why}");
         let version = hook.version.ok_or("it takes no version of reviews that is known here")?;
-        let client = hook.client(&api.admission.webhooks.connect);
-        let client = client.map_err(|why| format!("could not get REST client: {why}"))?;
-        let url = format!("{}?timeout={}s", hook.url, hook.timeout.as_secs());
-        let request = Request::post(&url)
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*")
-            .header(USER_AGENT, "kube-apiserver-admission")
-            .body(full(body))
-            .map_err(|error| failed(&error))?;
-        // Whoever waits here works elsewhere.
-        fair::rest();
-        let called = client.call(request, hook.timeout, ANSWER_BYTES_MAX).await;
-        let (status, body) = called.map_err(|error| failed(&of_call(&url, &error)))?;
-        if !status.is_success() {
-            return Err(failed(&of_status(status, &body)));
-        }
+        let settings = CallSettings {
+            agent: "kube-apiserver-admission",
+            limit: hook.timeout,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        let called = hook.client.post(&api.admission.webhooks.connect, settings, body).await;
+        let body = called.map_err(|error| match error {
+            WebhookCallError::Settings(why) => format!("could not get REST client: {why}"),
+            WebhookCallError::Failed(why) => format!("failed to call webhook: {why}"),
+        })?;
         review::read(version, &self.uid, self.mutating, &body)
             .map_err(|why| format!("received invalid webhook response: {why}"))
     }
@@ -206,25 +195,5 @@ pub(super) fn take(
     match answer.allowed {
         true => Ok(answer.patch),
         false => Err(review::refusal(&hook.name, &answer.status)),
-    }
-}
-
-fn of_call(url: &str, error: &CallError) -> String {
-    format!("Post {url:?}: {error}")
-}
-
-/// What an answer without success says about itself.
-fn of_status(status: StatusCode, body: &[u8]) -> String {
-    let said: Option<Value> = serde_json::from_slice(body).ok();
-    let message = said.as_ref().and_then(|said| said.get("message")?.as_str());
-    let text = String::from_utf8_lossy(body);
-    let text = message.unwrap_or_else(|| text.trim());
-    let text = text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or_default();
-    match (status, text) {
-        (StatusCode::NOT_FOUND, "" | "404 page not found") => {
-            "the server could not find the requested resource".to_owned()
-        }
-        (status, "") => format!("the webhook answered {status}"),
-        (status, text) => format!("the webhook answered {status}: {text}"),
     }
 }

@@ -1,22 +1,17 @@
-//! A webhook made ready to be called: what it is about, when it is asked, where it is.
+//! A webhook made ready to be called: what it is about, when it is asked, how it is called.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 use tenure_machinery::validate::{objects, text};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_outbound::{Connect, HttpsClient, TlsSettings};
 
 use crate::admit::policy::compile::CompiledPolicy;
 use crate::admit::policy::matching::Matching;
+use crate::webhook_client::WebhookClient;
 
 /// How long a webhook may take that says nothing about it.
 const TIMEOUT_SECONDS: i64 = 10;
-/// The port of a service that names none.
-const PORT: i64 = 443;
 
 /// In which version a webhook wants its reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +47,7 @@ pub(super) struct Webhook {
     /// None where it takes no version that the server speaks.
     pub(super) version: Option<ReviewVersion>,
     pub(super) timeout: Duration,
-    /// Without the timeout, which is added to each call.
-    pub(super) url: String,
-    tls: TlsSettings,
-    /// Made for the first call, kept while the configuration stands.
-    client: OnceLock<Result<HttpsClient, String>>,
+    pub(super) client: WebhookClient,
 }
 
 /// The webhooks of a configuration, in their order.
@@ -69,10 +60,8 @@ impl Webhook {
     fn new(configuration: &str, webhook: &Object) -> Webhook {
         let none = Object::new();
         let target = webhook.map_at(&["clientConfig"]).unwrap_or(&none);
-        let (url, server_name) = address(target);
         let mut versions = webhook.list_at(&["admissionReviewVersions"]).iter();
         let seconds = webhook.int_at(&["timeoutSeconds"]).unwrap_or(TIMEOUT_SECONDS);
-        let authorities = STANDARD.decode(text(target, "caBundle")).unwrap_or_default();
         Webhook {
             configuration: configuration.to_owned(),
             name: text(webhook, "name").to_owned(),
@@ -87,45 +76,15 @@ impl Webhook {
                 _ => None,
             }),
             timeout: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
-            url,
-            tls: TlsSettings { authorities, server_name, ..TlsSettings::default() },
-            client: OnceLock::new(),
+            client: WebhookClient::new(target),
         }
     }
-
-    /// Who calls it.
-    pub(super) fn client(&self, connect: &Arc<dyn Connect>) -> Result<&HttpsClient, &str> {
-        let made = self.client.get_or_init(|| {
-            HttpsClient::new(self.tls.clone(), Arc::clone(connect))
-                .map_err(|error| error.to_string())
-        });
-        made.as_ref().map_err(String::as_str)
-    }
-
-    /// Where it is, without what a path or a port may give away.
-    #[cfg(test)]
-    pub(super) fn server_name(&self) -> Option<&str> {
-        self.tls.server_name.as_deref()
-    }
-}
-
-/// The URL of a webhook, and the name that its server proves where that is not the host.
-fn address(target: &Object) -> (String, Option<String>) {
-    if let Some(url) = target.get("url").and_then(Value::as_str) {
-        return (url.to_owned(), None);
-    }
-    let none = Object::new();
-    let service = target.map_at(&["service"]).unwrap_or(&none);
-    let host = format!("{}.{}.svc", text(service, "name"), text(service, "namespace"));
-    let port = service.int_at(&["port"]).unwrap_or(PORT);
-    let path = text(service, "path").trim_start_matches('/');
-    (format!("https://{host}:{port}/{path}"), Some(host))
 }
 
 #[cfg(test)]
 mod tests {
     //! Rules of spec/api-server.md.
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -133,26 +92,6 @@ mod tests {
         let mut object = json!({"name": "a.example.com"}).as_object().cloned().unwrap();
         object.extend(rest.as_object().cloned().unwrap());
         Webhook::new("c", &object)
-    }
-
-    #[test]
-    fn r163_a_service_is_called_by_its_name_and_proves_it() {
-        let service = json!({"name": "hooks", "namespace": "ns"});
-        let of = |service: &Value| webhook(json!({"clientConfig": {"service": service}}));
-        let plain = of(&service);
-        assert_eq!(plain.url, "https://hooks.ns.svc:443/");
-        assert_eq!(plain.server_name(), Some("hooks.ns.svc"));
-        let mut full = service.clone();
-        full["path"] = json!("/a/b");
-        full["port"] = json!(8443);
-        assert_eq!(of(&full).url, "https://hooks.ns.svc:8443/a/b");
-    }
-
-    #[test]
-    fn r163_a_url_stands_as_it_is() {
-        let hook = webhook(json!({"clientConfig": {"url": "https://127.0.0.1:9443/mutate"}}));
-        assert_eq!(hook.url, "https://127.0.0.1:9443/mutate");
-        assert_eq!(hook.server_name(), None);
     }
 
     #[test]

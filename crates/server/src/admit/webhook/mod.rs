@@ -191,7 +191,8 @@ pub(crate) async fn mutate(
             (_, true) => false,
             (None, false) => return Err(patch::nothing_to_change(&hook)),
             (Some(object), false) => {
-                let patched = patch::apply(call, &hook, object, &patch)?;
+                let user = &request.user.name;
+                let patched = patch::apply(api, user, call, &hook, object, &patch).await?;
                 let changed = patched != **object;
                 **object = patched;
                 changed

@@ -5,10 +5,13 @@ use tenure_machinery::{Failure, Object};
 
 use super::call::WebhookCall;
 use super::compiled::Webhook;
+use crate::api::ApiServer;
 use crate::write::decode;
 
 /// The object with the patch of a webhook applied to what it saw of it, decoded and defaulted.
-pub(super) fn apply(
+pub(super) async fn apply(
+    api: &ApiServer,
+    user: &str,
     call: WebhookCall,
     hook: &Webhook,
     object: &Object,
@@ -24,7 +27,7 @@ pub(super) fn apply(
     decode::check_object_size(&patched)?;
     // What the schema does not know falls away in silence, as upstream's decoder has it.
     shown.read(&mut patched).map_err(|why| failed(&why))?;
-    Ok(shown.restore(patched, object))
+    shown.restore(api, user, patched, object).await
 }
 
 /// A webhook wants to change what goes, or what was never there.

@@ -19,7 +19,9 @@ use tenure_world::{Record, RevisionError, Watch, WatchEnded, World, WorldHandle}
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{BOOKMARK_EVERY, WatchEvent, WatchRequest, WatchResponse, WatchStart, starts_after};
+use super::{
+    BOOKMARK_EVERY, EndOfObject, WatchEvent, WatchRequest, WatchResponse, WatchStart, starts_after,
+};
 use crate::access::refusal;
 use crate::read::list::expired;
 use crate::reference::{Forgotten, Then, Visibility, VisibilityChange};
@@ -174,7 +176,8 @@ impl WatchResponse {
                 bookmark_at = Instant::now() + BOOKMARK_EVERY;
                 (glass.told, false)
             });
-            let events = told.into_iter().map(|told| told.event);
+            let events = told.into_iter().map(|told| told.event).collect();
+            let Some(events) = self.converted_events(events).await else { return };
             if self.tell(events, bookmark).await.is_none() {
                 return;
             }
@@ -283,12 +286,16 @@ impl FilteredView {
         let was = self.shown.get(&key).cloned();
         let doubtful = self.doubtful.remove(&key);
         let shown = |kind, record: &Arc<Record>| {
-            let (at, bytes) = (record.revision(), record.bytes().clone());
-            FilteredEvent { at, event: WatchEvent { kind, bytes, record: Arc::clone(record) } }
+            let event = WatchEvent { kind, record: Arc::clone(record), gone: None };
+            FilteredEvent { at: record.revision(), event }
         };
         let gone = |record: Arc<Record>, at| FilteredEvent {
             at,
-            event: WatchEvent { kind: "DELETED", bytes: record.with_revision(at), record },
+            event: WatchEvent {
+                kind: "DELETED",
+                record,
+                gone: Some(EndOfObject { at, last_state: None }),
+            },
         };
         match (was, is) {
             (None, None) => told.extend(doubtful.map(|record| gone(record, self.told))),

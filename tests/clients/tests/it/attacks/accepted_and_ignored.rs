@@ -6,25 +6,10 @@ use tenure_client_tests::Server;
 
 /// Objects that look like protection, or like work that somebody does, and are neither here.
 fn ignored() -> Vec<(&'static str, Value)> {
-    let kinds = json!({ "plural": "widgets", "singular": "widget", "kind": "Widget" });
-    let version = json!({ "name": "v1", "served": true, "storage": true,
-        "schema": { "openAPIV3Schema": { "type": "object" } } });
-    let conversion = json!({ "strategy": "Webhook", "webhook": {
-        "conversionReviewVersions": ["v1"], "clientConfig": { "url": "https://127.0.0.1:1/convert" },
-    } });
-    vec![
-        (
-            "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
-            json!({ "metadata": { "name": "n" }, "spec": { "podSelector": {}, "policyTypes": ["Ingress"] } }),
-        ),
-        (
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            json!({ "metadata": { "name": "widgets.example.com" }, "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": kinds,
-                "versions": [version], "conversion": conversion,
-            } }),
-        ),
-    ]
+    vec![(
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+        json!({ "metadata": { "name": "n" }, "spec": { "podSelector": {}, "policyTypes": ["Ingress"] } }),
+    )]
 }
 
 #[tokio::test]
