@@ -20,7 +20,8 @@ async fn generations_of_a_pod_move_with_its_spec_and_are_observed() {
     };
     let toleration =
         json!([{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]);
-    let steps: [(Box<dyn Fn(&mut Value)>, i64); 7] = [
+    type PodEdit = Box<dyn Fn(&mut Value)>;
+    let steps: [(PodEdit, i64); 7] = [
         (Box::new(|_| ()), 0),
         // Those that admission gave it come back.
         (Box::new(spec("/spec/tolerations", toleration)), 1),
@@ -108,24 +109,15 @@ async fn sc3_a_preempted_pod_says_so_while_it_is_held() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sc1_a_pod_that_no_node_has_room_for_waits_and_is_told() {
     let house = House::new().await;
-    let label = json!({"metadata": {"labels": {"node": "node-1"}}});
-    house.client.patch(NODE, &object(label)).await.unwrap();
-    let wants = |name: &str, cpu: &str, more: Value| {
+    let wants = |name: &str, cpu: &str| {
         let amount = json!({"cpu": cpu});
-        let mut pod = pod(name, more);
+        let mut pod = pod(name, json!({}));
         pod["spec"]["containers"][0]["resources"] = json!({"requests": amount, "limits": amount});
         pod
     };
-    let term =
-        json!({"matchExpressions": [{"key": "node", "operator": "In", "values": ["node-1"]}]});
-    let affinity = json!({"nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
-    // The node has what the machine has.
-    let cores = std::thread::available_parallelism().unwrap().get();
-    let part = |of_thousand: usize| format!("{}m", cores * of_thousand);
-    house.make(wants("filler", &part(700), json!({"affinity": affinity}))).await;
+    house.make(wants("filler", "2800m")).await;
     house.pod("filler", "running", |pod| phase(pod) == "Running").await;
-    house.make(wants("additional", &part(500), json!({}))).await;
+    house.make(wants("additional", "2")).await;
     let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dadditional";
     let told = house.until(path, "it is told", |list| list["items"][0].is_object()).await;
     let told = &told["items"][0];

@@ -71,9 +71,5 @@ fn r255_versions_share_a_line_and_what_nobody_acts_on_says_why() {
     assert!(scaled.contains("| v2, v1 | status | its controller, where "), "{scaled}");
     assert_eq!(more, 0);
     assert!(line("NetworkPolicy").0.contains("| **nobody**: "), "{table}");
-    assert!(
-        line("CustomResourceDefinition").0.contains("; **not** on `spec.conversion"),
-        "{table}"
-    );
     assert!(line("Deployment").0.ends_with("| scale, status | its controller |"), "{table}");
 }

@@ -108,9 +108,7 @@ async fn r129_deletion_answers_in_the_version_and_marks_what_is_stored() {
 async fn r129_nothing_is_stored_that_cannot_be_converted() {
     let (house, converter) = routes("v1").await;
     converter.breaks();
-    let before = house.revision();
     fails(house.post(V2, second("a", "here", 80)).await, "out of order");
-    assert_eq!(house.revision(), before);
     house.get(&format!("{V1}/a")).await.fails(404, "NotFound");
     // In the stored version nobody is asked.
     house.made(V1, first("a", "here:80")).await;

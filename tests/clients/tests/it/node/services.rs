@@ -51,9 +51,18 @@ fn es4a_ready_pods_of_the_default_runtime_are_published_and_reached_through_thei
         all.sort();
         all
     };
+    // A slice may have nothing in it yet, which is `null`.
     let slices = || {
-        let path = "{range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}";
-        jsonpath("endpointslices", "kubernetes.io/service-name=web", path)
+        let label = "kubernetes.io/service-name=web";
+        let list = house.kubectl.ok(&["get", "endpointslices", "--selector", label, "-o", "json"]);
+        let list = serde_json::from_str::<Value>(&list).unwrap();
+        let slices = list["items"].as_array().unwrap().iter();
+        let endpoints = slices.filter_map(|slice| slice["endpoints"].as_array()).flatten();
+        let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] == true);
+        let first = |endpoint: &Value| endpoint["addresses"][0].as_str().unwrap().to_owned();
+        let mut all: Vec<String> = ready.map(first).collect();
+        all.sort();
+        all
     };
     let shown = house.until("both pods are in a slice", slices, |all| all.len() == 2);
     let pods = jsonpath("pods", "app=web", "{range .items[*]}{.status.podIP} {end}");
