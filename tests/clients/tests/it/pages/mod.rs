@@ -15,8 +15,12 @@ use page::{Differences, Step, steps};
 use shell::Shell;
 
 /// Nothing of these is typed, and why.
-const NOT_TYPED: [(&str, &str); 3] = [
+const NOT_TYPED: [(&str, &str); 4] = [
     ("audit", "shows no commands"),
+    (
+        "authorization",
+        "needs a server that answers reviews; crates/server/tests/it/authorization.rs has one",
+    ),
     ("containerd", "needs a containerd of the machine; node::cri runs pods on one"),
     ("embedding", "shows Rust; crates/cluster/tests/it/embedding.rs runs it"),
 ];
