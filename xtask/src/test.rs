@@ -11,7 +11,7 @@ use crate::steps::Steps;
 use crate::{setup, sim, workspace};
 
 /// Each suite of tests/clients: its modules, what it is called, its limit in minutes.
-const SUITES: [(&[&str], &str, u64); 13] = [
+const SUITES: [(&[&str], &str, u64); 14] = [
     (&["kubectl"], "client kubectl", 5),
     (&["kube_rs"], "client kube-rs", 5),
     (&["python"], "client python", 3),
@@ -19,6 +19,7 @@ const SUITES: [(&[&str], &str, u64); 13] = [
     (&["parity", "recorded"], "parity recordings", 8),
     (&["node"], "pods on nodes", 15),
     (&["lifecycle", "log_lines", "metrics"], "the life of a server", 8),
+    (&["envtest"], "in the place of kube-apiserver", 5),
     (&["inspect", "unused"], "questions about owners", 5),
     (&["access", "reference_hammer", "references"], "access by reference", 8),
     (&["pages"], "README and guides", 10),

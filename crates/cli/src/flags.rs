@@ -8,6 +8,7 @@ use tenure_machinery::quantity::Quantity;
 
 mod access;
 mod authorization;
+mod envtest;
 mod inspect;
 mod lifecycle;
 mod node;
@@ -21,6 +22,7 @@ pub(crate) use access::{
     Strategies, StrategiesInstall, WhoCan,
 };
 pub(crate) use authorization::{AuthorizationFlags, ReviewVersionFlag};
+pub(crate) use envtest::EnvtestFlags;
 pub(crate) use inspect::{
     AuditCommand, CascadeFlag, Drain, ObjectFlags, PlanCommand, PlanDelete, RetentionCommand,
     TableForm, TreeFlags, TreeForm, UnusedFlags, WhyFlags,
@@ -120,6 +122,9 @@ pub(crate) enum Command {
     /// Join a node to a server and run pods on it until stopped
     #[command(after_help = node::NODE_EXAMPLES)]
     Node(Box<NodeCommand>),
+    /// Put programs into a folder that test tools start in place of kube-apiserver and etcd
+    #[command(after_help = envtest::ENVTEST_EXAMPLES)]
+    Envtest(EnvtestFlags),
     /// Show what an object owns, or who owns it, in any cluster
     #[command(after_help = inspect::TREE_EXAMPLES)]
     Tree(TreeFlags),
@@ -244,7 +249,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a time as Go programs write it: `90s`, `1h30m`, `0`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     const WRONG: &str = "write a number with h, m, s or ms, such as `90m` or `1h30m`";
     if text == "0" {
         return Ok(Duration::ZERO);

@@ -9,6 +9,7 @@ mod clock;
 mod descriptors;
 mod detach;
 mod environment;
+mod envtest;
 mod flags;
 mod inspect;
 mod keys;
@@ -50,10 +51,14 @@ fn main() -> ExitCode {
     if let Some(code) = tenure_node::runtime::process::take_over() {
         return code;
     }
+    let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    if let Some(code) = envtest::take_over(&words) {
+        return code;
+    }
     let begin = clock::instant();
     let program = program();
     let command = Flags::command().bin_name(program);
-    let matches = match settings::read(&command, std::env::args_os().collect()) {
+    let matches = match settings::read(&command, words) {
         Ok(matches) => matches,
         Err(problem) => return failed(&problem, COULD_NOT_LOOK),
     };
@@ -121,6 +126,7 @@ fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, 
         Command::Delete(flags) => lifecycle::delete(&flags),
         Command::Kubeconfig(command) => lifecycle::kubeconfig(&command),
         Command::Node(flags) => node::run(*flags, verbose),
+        Command::Envtest(flags) => envtest::install(&flags),
         Command::Snapshot(SnapshotCommand::Save(flags)) => offline::save(&flags),
         Command::Snapshot(SnapshotCommand::Restore(flags)) => offline::restore(&flags),
         Command::Storage(Storage::Compact(flags)) => offline::compact(&flags),

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use tenure_host::server_record::{self, ServerRecord};
 use tenure_host::{
-    AuditLevel, AuditLog, AuthorizationModes, AuthorizationSource, AuthorizerMode, Config,
-    ControlPlane, Durability, Features, LoadProgress, NodeRuntime, OwnerChecks, POD_GRACE_MAX,
-    ReferenceOptions, RetentionOptions, ServerLimits, StorageMedium,
+    AdmissionPlugin, AdmissionPlugins, AuditLevel, AuditLog, AuthorizationModes,
+    AuthorizationSource, AuthorizerMode, Config, ControlPlane, Durability, Features, LoadProgress,
+    NodeRuntime, OwnerChecks, POD_GRACE_MAX, ReferenceOptions, RetentionOptions, ServerLimits,
+    StorageMedium,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -250,6 +251,7 @@ fn hangup_is_ignored() -> bool {
 }
 
 fn config(flags: UpFlags) -> Result<Config, CommandError> {
+    let admission_plugins = plugins(&flags)?;
     let base = if flags.ephemeral {
         if flags.store == Some(StoreFlag::File) {
             return Err(CommandError::new(
@@ -303,6 +305,7 @@ fn config(flags: UpFlags) -> Result<Config, CommandError> {
             connections: descriptors::connections(),
         },
         owners,
+        admission_plugins,
         audit,
         event_life,
         service_account_keys,
@@ -326,6 +329,19 @@ fn config(flags: UpFlags) -> Result<Config, CommandError> {
         authorization: authorization(flags.authorization)?,
         ..base
     })
+}
+
+/// Which admission plugins are on.
+fn plugins(flags: &UpFlags) -> Result<AdmissionPlugins, CommandError> {
+    let on = flags.enable_admission_plugins.iter().map(String::as_str);
+    let off = flags.disable_admission_plugins.iter().map(String::as_str);
+    let owners = format!("{:?}", AdmissionPlugin::OwnerReferencesPermissionEnforcement);
+    if flags.owner_permissions == Switch::Off && on.clone().any(|name| name == owners) {
+        let what = format!("the admission plugin `{owners}` is switched on and off");
+        return Err(CommandError::new(what).usage().hint("leave out `--owner-permissions off`"));
+    }
+    AdmissionPlugins::read(on, off)
+        .map_err(|error| CommandError::new(error.to_string()).usage().hint(error.hint()))
 }
 
 /// What was asked for, or what the memory of this machine allows; none if that is zero.

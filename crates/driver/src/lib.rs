@@ -132,8 +132,7 @@ impl Controllers {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let waiting: &'static dyn Controller = &JoinedScheduler;
         let (name, alias) = (waiting.name(), waiting.alias());
-        let runs = controllers.list.iter().any(|controller| controller.name() == name);
-        if !runs && tenure_workload::table::names(&words, name, alias) {
+        if !controllers.runs(name) && tenure_workload::table::names(&words, name, alias) {
             controllers.list.push(waiting);
         }
         Ok(controllers)
@@ -150,6 +149,12 @@ impl Controllers {
     #[must_use]
     pub fn expiring_events(self, life: Duration) -> Controllers {
         Controllers { event_life: Some(life).filter(|life| !life.is_zero()), ..self }
+    }
+
+    /// Whether the controller of this name is among them, by `--controllers`.
+    #[must_use]
+    pub fn runs(&self, name: &str) -> bool {
+        self.list.iter().any(|controller| controller.name() == name)
     }
 
     /// Whether revisions are made owners of the ConfigMaps and Secrets they need.

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use tenure_server::ServerLimits;
-use tenure_server::admit::{OwnerChecks, RetentionOptions};
+use tenure_server::admit::{AdmissionPlugins, OwnerChecks, RetentionOptions, ServiceRange};
 pub use tenure_server::audit::AuditLevel;
+use tenure_server::authenticate::fixed::AuthenticationOptions;
 use tenure_server::reference::ReferenceOptions;
 
 use crate::authorization::AuthorizationSource;
 use crate::features::Features;
+use crate::given::CertificateFiles;
 use crate::nodes::{NodeOptions, NodeRuntime};
 
 /// Where objects are kept.
@@ -73,6 +75,9 @@ pub struct Config {
     /// Where to write the kubeconfig; `None` means inside the data folder, or inside a new
     /// temporary folder when there is none.
     pub kubeconfig: Option<PathBuf>,
+    /// Whether there is a kubeconfig at all; without one, and without a data folder and nodes, nothing is written to
+    /// any disk, so that nothing is left even of a server that is killed.
+    pub has_kubeconfig: bool,
     /// Where objects are kept; without a data folder always in memory.
     pub store: StorageMedium,
     /// When a write is acknowledged.
@@ -87,6 +92,14 @@ pub struct Config {
     pub event_life: Duration,
     /// Files with more keys whose service-account tokens are believed.
     pub service_account_keys: Vec<PathBuf>,
+    /// Certificates and keys that the server does not make itself.
+    pub certificates: CertificateFiles,
+    /// How requests are authenticated beyond certificates and the tokens of accounts.
+    pub authentication: AuthenticationOptions,
+    /// Where the addresses of Services come from.
+    pub service_range: ServiceRange,
+    /// Which admission plugins are on; that of owner references must be wanted in `owners` as well.
+    pub admission_plugins: AdmissionPlugins,
     /// How owner references are treated when they are written.
     pub owners: OwnerChecks,
     /// Which controllers run: `*`, `name`, `-name`; the first that names one decides.
@@ -120,6 +133,7 @@ impl Config {
             data_dir: Some(data_dir),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             kubeconfig: None,
+            has_kubeconfig: true,
             store: StorageMedium::File,
             durability: Durability::Strict,
             store_quota: Some(STORE_QUOTA_MAX),
@@ -127,6 +141,10 @@ impl Config {
             audit: None,
             event_life: EVENT_LIFE,
             service_account_keys: Vec::new(),
+            certificates: CertificateFiles::default(),
+            authentication: AuthenticationOptions::default(),
+            service_range: ServiceRange::default(),
+            admission_plugins: AdmissionPlugins::default(),
             owners: OwnerChecks::default(),
             controllers: vec!["*".to_owned()],
             nodes: 0,

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{Downward, DynamicAdmission, RetentionOptions, first_service_address};
+use tenure_server::admit::{
+    AdmissionPlugin, Downward, DynamicAdmission, OwnerChecks, RetentionOptions,
+};
 use tenure_server::audit::AuditPolicy;
+use tenure_server::bootstrap::FirstContents;
 use tenure_server::internal_writer::InternalWriter;
-use tenure_server::listen::Tls;
 use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions, Selectors};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
@@ -32,6 +34,7 @@ use crate::config::{AuditLog, Config, Durability, LoadProgress, StorageMedium};
 use crate::error::HostStartError;
 use crate::features::Features;
 use crate::folder::{LockedDataFolder, TemporaryFolder};
+use crate::given::{self, ServingParts};
 use crate::keys::{self, KeysError};
 use crate::kubeconfig;
 use crate::nodes::{HostDialer, NodeFolder, NodeRuntime, Nodes, NodesWanted, node_name};
@@ -59,6 +62,8 @@ pub struct ControlPlane {
     url: String,
     kubeconfig: PathBuf,
     pki: Pki,
+    /// What others verify the server by, as PEM.
+    authority_pem: String,
     ready_after: Duration,
     stop: watch::Sender<bool>,
     hurry: watch::Sender<bool>,
@@ -77,6 +82,8 @@ pub struct ControlPlane {
 enum DataLocation {
     Kept(LockedDataFolder),
     Temporary(TemporaryFolder),
+    /// No file is written.
+    Nowhere,
 }
 
 impl ControlPlane {
@@ -125,7 +132,8 @@ impl ControlPlane {
         });
         let made = place.pki(&config).and_then(|pki| {
             let keys = place.token_keys(&config, &pki)?;
-            Ok((pki, keys))
+            let serving = ServingParts::read(&config.certificates, &pki)?;
+            Ok((pki, keys, serving))
         });
         // Waited for even if there is no certificate: the folder must not be unlocked before.
         let world = joined(opening.await)??;
@@ -153,13 +161,23 @@ impl ControlPlane {
         };
         let ready_after = begin.elapsed();
         tracing::info!(url = %served.url, nodes, ms = ready_after.as_millis(), "ready");
-        let RunningControlPlane { url, pki, stop, serving, followers, failures, nodes } = served;
+        let RunningControlPlane {
+            url,
+            pki,
+            authority_pem,
+            stop,
+            serving,
+            followers,
+            failures,
+            nodes,
+        } = served;
         let hurry = watch::Sender::new(false);
         Ok(ControlPlane {
             address,
             url,
             kubeconfig,
             pki,
+            authority_pem,
             ready_after,
             stop,
             hurry,
@@ -185,7 +203,7 @@ impl ControlPlane {
         &self.url
     }
 
-    /// The kubeconfig of the administrator.
+    /// The kubeconfig of the administrator; an empty path where [`Config::has_kubeconfig`] wants none.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -194,7 +212,7 @@ impl ControlPlane {
     /// The data folder, or the temporary one of a server that keeps nothing.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        self.place.as_ref().map(DataLocation::path)
+        self.place.as_ref().and_then(DataLocation::path)
     }
 
     /// Whether the folder stays when the server ends.
@@ -203,10 +221,10 @@ impl ControlPlane {
         matches!(self.place, Some(DataLocation::Kept(_)))
     }
 
-    /// The certificate that signed the server's, in PEM form.
+    /// The certificate that signed the server's, in PEM form; the server's own, where another was given.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
-        &self.pki.authority.certificate_pem
+        &self.authority_pem
     }
 
     /// The certificate and key of the administrator.
@@ -223,7 +241,7 @@ impl ControlPlane {
     /// The text of a kubeconfig for whoever bears this certificate.
     #[must_use]
     pub fn kubeconfig_for(&self, user: &CertificateKeyPair) -> String {
-        kubeconfig::render(access("tenure-user", &self.url, &self.pki.authority, user))
+        kubeconfig::render(access("tenure-user", &self.url, &self.authority_pem, user))
     }
 
     /// How long the start took.
@@ -347,6 +365,7 @@ struct ServerParts {
 struct RunningControlPlane {
     url: String,
     pki: Pki,
+    authority_pem: String,
     stop: watch::Sender<bool>,
     serving: JoinHandle<usize>,
     followers: JoinSet<()>,
@@ -362,7 +381,7 @@ impl ServerParts {
         place: &DataLocation,
         config: Config,
         kubeconfig: &Path,
-        (pki, token_keys): (Pki, KeySet),
+        (pki, token_keys, shown): (Pki, KeySet, ServingParts),
     ) -> Result<RunningControlPlane, HostStartError> {
         let ServerParts { kinds, rights, authorization, admission, audit, listener, controllers } =
             self;
@@ -370,33 +389,43 @@ impl ServerParts {
         let address = listener
             .local_addr()
             .map_err(|source| HostStartError::Listen { address: config.listen, source })?;
-        let tls = tls(&pki)?;
+        let tls = shown.tls()?;
+        let ServingParts { authority_pem, client_authority_pem, .. } = shown;
         let url = url(address);
         // The folder has one of its own, for commands that are told of the folder only.
-        let own = Some(place.own_kubeconfig()).filter(|own| own != kubeconfig);
-        for path in own.as_deref().into_iter().chain([kubeconfig]) {
-            kubeconfig::write(path, access(ADMIN, &url, &pki.authority, &pki.admin))?;
+        let own = place.own_kubeconfig().filter(|own| own != kubeconfig);
+        let wanted = Some(kubeconfig).filter(|path| !path.as_os_str().is_empty());
+        for path in own.as_deref().into_iter().chain(wanted) {
+            kubeconfig::write(path, access(ADMIN, &url, &authority_pem, &pki.admin))?;
             tracing::info!(path = %path.display(), "the kubeconfig is up to date");
         }
         let (stop, stopping) = watch::channel(false);
-        let api = api(ApiConfig {
+        let contents = FirstContents {
+            account: controllers.runs("serviceaccount-controller"),
+            authority: controllers.runs("root-ca-certificate-publisher-controller"),
+        };
+        let starting = ApiConfig {
             world: world.clone(),
             kinds,
             access: rights,
             token_keys,
             audit,
-            authority_pem: pki.authority.certificate_pem.clone(),
             front_proxy: Some(pki.front_proxy()),
+            authentication: config.authentication.clone(),
+            authority_pem: authority_pem.clone(),
+            client_authority_pem,
             address,
             stop: stopping.clone(),
-            owners: config.owners,
+            owners: owners(&config),
+            plugins: config.admission_plugins,
+            service_range: config.service_range,
             collects_garbage: controllers.collects(),
             retention: retention(&config),
             downward: readable(&config),
             admission,
             limits: config.limits,
-        })
-        .await?;
+        };
+        let api = api(starting, contents).await?;
         show_features(&api, &config.features);
         let dialer = Arc::new(HostDialer::new(&pki)?);
         let wanted = nodes_wanted(&config, place, &url, address.ip(), kubeconfig);
@@ -422,7 +451,16 @@ impl ServerParts {
                 return Err(error.into());
             }
         };
-        Ok(RunningControlPlane { url, pki, stop, serving, followers, failures, nodes })
+        Ok(RunningControlPlane {
+            url,
+            pki,
+            authority_pem,
+            stop,
+            serving,
+            followers,
+            failures,
+            nodes,
+        })
     }
 }
 
@@ -506,6 +544,12 @@ fn references(config: &Config) -> ReferenceOptions {
     ReferenceOptions { filtered_lists, selectors, authorizer, ..config.references }
 }
 
+/// How owner references are treated; upstream's plugin of the kind switches the refusals off as well.
+fn owners(config: &Config) -> OwnerChecks {
+    let on = config.admission_plugins.on(AdmissionPlugin::OwnerReferencesPermissionEnforcement);
+    OwnerChecks { enforced: config.owners.enforced && on, ..config.owners }
+}
+
 /// What is said of retention; nobody may opt in while the feature is off.
 fn retention(config: &Config) -> RetentionOptions {
     let enabled = config.retention.enabled && config.features.controllers_as_owners;
@@ -529,9 +573,9 @@ fn loopback_or(address: IpAddr) -> IpAddr {
 }
 
 /// The one place where the API server is made from its parts and brought to readiness.
-async fn api(config: ApiConfig) -> Result<Arc<ApiServer>, HostStartError> {
+async fn api(config: ApiConfig, contents: FirstContents) -> Result<Arc<ApiServer>, HostStartError> {
     let api = ApiServer::new(config);
-    Box::pin(bootstrap::bootstrap(&api))
+    Box::pin(bootstrap::bootstrap(&api, contents))
         .await
         .map_err(|failure| HostStartError::Bootstrap(failure.message.into()))?;
     Ok(api)
@@ -611,7 +655,11 @@ fn world(
 
 impl DataLocation {
     fn prepare(config: &Config) -> Result<DataLocation, HostStartError> {
+        let real = matches!(config.runtime, NodeRuntime::Real(_)) && config.nodes > 0;
         let Some(path) = &config.data_dir else {
+            if !config.has_kubeconfig && !real {
+                return Ok(DataLocation::Nowhere);
+            }
             return TemporaryFolder::new()
                 .map(DataLocation::Temporary)
                 .map_err(HostStartError::Temporary);
@@ -631,10 +679,11 @@ impl DataLocation {
         Ok(DataLocation::Kept(folder))
     }
 
-    fn path(&self) -> &Path {
+    fn path(&self) -> Option<&Path> {
         match self {
-            DataLocation::Kept(folder) => folder.path(),
-            DataLocation::Temporary(folder) => folder.path(),
+            DataLocation::Kept(folder) => Some(folder.path()),
+            DataLocation::Temporary(folder) => Some(folder.path()),
+            DataLocation::Nowhere => None,
         }
     }
 
@@ -648,21 +697,26 @@ impl DataLocation {
                 let path = folder.path().display();
                 tracing::info!(%path, "nothing is kept; the folder goes at the end");
             }
+            DataLocation::Nowhere => tracing::info!("nothing is kept, and no file is written"),
         }
     }
 
     /// Where the kubeconfig will be written; fails early if it may not be.
     fn kubeconfig(&self, config: &Config) -> Result<PathBuf, HostStartError> {
-        let path = config.kubeconfig.clone().unwrap_or_else(|| self.own_kubeconfig());
+        let wanted = config.kubeconfig.clone().filter(|_| config.has_kubeconfig);
+        let Some(path) = wanted.or_else(|| self.own_kubeconfig()) else {
+            return Ok(PathBuf::new());
+        };
         kubeconfig::check(&path)?;
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
 
     /// The kubeconfig of the folder.
-    fn own_kubeconfig(&self) -> PathBuf {
+    fn own_kubeconfig(&self) -> Option<PathBuf> {
         match self {
-            DataLocation::Kept(folder) => folder.kubeconfig(),
-            DataLocation::Temporary(folder) => folder.path().join("kubeconfig"),
+            DataLocation::Kept(folder) => Some(folder.kubeconfig()),
+            DataLocation::Temporary(folder) => Some(folder.path().join("kubeconfig")),
+            DataLocation::Nowhere => None,
         }
     }
 
@@ -678,7 +732,7 @@ impl DataLocation {
 
     /// What no pod may ever be given, wherever it lies.
     fn private(&self, config: &Config, kubeconfig: &Path) -> Vec<PathBuf> {
-        let folder = self.path().to_owned();
+        let folder = self.path().map(Path::to_owned);
         let audit = config.audit.as_ref().and_then(|audit| audit.file.clone());
         let keys = config.service_account_keys.iter().cloned();
         let authorization = match &config.authorization {
@@ -687,12 +741,13 @@ impl DataLocation {
             AuthorizationSource::Usual => None,
         };
         let files = audit.into_iter().chain(keys).chain(authorization);
-        [folder, kubeconfig.to_owned()].into_iter().chain(files).collect()
+        folder.into_iter().chain([kubeconfig.to_owned()]).chain(files).collect()
     }
 
     /// Where nodes of this process keep their files.
     fn nodes(&self) -> NodeFolder {
-        NodeFolder { path: self.path().join("nodes"), kept: matches!(self, DataLocation::Kept(_)) }
+        let path = self.path().unwrap_or(Path::new("")).join("nodes");
+        NodeFolder { path, kept: matches!(self, DataLocation::Kept(_)) }
     }
 
     /// The key that signs tokens, those that signed before, and those that were asked for.
@@ -703,31 +758,39 @@ impl DataLocation {
                 let path = |id: &str| pki.join("service-account").join(id);
                 keys::older(&pki)?.into_iter().map(|(id, text)| (path(&id), text)).collect()
             }
-            DataLocation::Temporary(_) => Vec::new(),
+            DataLocation::Temporary(_) | DataLocation::Nowhere => Vec::new(),
         };
         for path in &config.service_account_keys {
             let text = fs::read_to_string(path)
                 .map_err(|source| KeysError::Io { path: path.clone(), source })?;
             others.push((path.clone(), text));
         }
-        let signing = &pki.service_account.0;
+        let signing = match &config.certificates.token_key {
+            Some(path) => {
+                let text = given::text(path)?;
+                KeySet::from_pem(&text, &[])
+                    .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
+                text
+            }
+            None => pki.service_account.0.clone(),
+        };
         for (path, text) in &others {
             // One by one, so that the message names the file.
-            KeySet::from_pem(signing, &[text])
+            KeySet::from_pem(&signing, &[text])
                 .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
         }
         let texts: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
-        KeySet::from_pem(signing, &texts).map_err(|error| HostStartError::Tls(Box::new(error)))
+        KeySet::from_pem(&signing, &texts).map_err(|error| HostStartError::Tls(Box::new(error)))
     }
 
     fn pki(&self, config: &Config) -> Result<Pki, HostStartError> {
         let hostname = pki::hostname();
-        let service = IpAddr::V4(first_service_address());
+        let service = IpAddr::V4(config.service_range.first());
         let names = pki::serving_names(config.listen.ip(), service, hostname.as_deref());
         let now = clock::system_time();
         Ok(match self {
             DataLocation::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
-            DataLocation::Temporary(_) => Pki::in_memory(&names, now)?,
+            DataLocation::Temporary(_) | DataLocation::Nowhere => Pki::in_memory(&names, now)?,
         })
     }
 }
@@ -770,24 +833,16 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, HostStartError> {
     })
 }
 
-fn tls(pki: &Pki) -> Result<Tls, HostStartError> {
-    let damaged = || HostStartError::Tls("a certificate or key is not in PEM form".into());
-    let certificate = |pair: &CertificateKeyPair| pair.certificate().ok_or_else(damaged);
-    let key = pki.serving.key().ok_or_else(damaged)?;
-    Tls::new(vec![certificate(&pki.serving)?], key, certificate(&pki.authority)?)
-        .map_err(|error| HostStartError::Tls(Box::new(error)))
-}
-
 fn access<'a>(
     user: &'a str,
     url: &'a str,
-    authority: &'a CertificateKeyPair,
+    authority_pem: &'a str,
     pair: &'a CertificateKeyPair,
 ) -> kubeconfig::KubeconfigEntries<'a> {
     kubeconfig::KubeconfigEntries {
         user,
         server: url,
-        authority_pem: &authority.certificate_pem,
+        authority_pem,
         certificate_pem: &pair.certificate_pem,
         key_pem: &pair.key_pem,
     }

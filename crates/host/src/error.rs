@@ -57,6 +57,14 @@ pub enum HostStartError {
     /// A controller that does not exist was named.
     #[error("there is no controller `{}`", .0.0)]
     Controller(UnknownController),
+    /// A file that a setting names cannot be read.
+    #[error("`{}` cannot be read", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// No temporary folder could be made.
     #[error("no temporary folder could be made")]
     Temporary(#[source] io::Error),

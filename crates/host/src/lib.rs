@@ -19,6 +19,7 @@ pub mod control_plane;
 pub mod error;
 pub mod features;
 pub mod folder;
+mod given;
 pub mod keys;
 pub mod kubeconfig;
 pub mod nodes;
@@ -34,6 +35,15 @@ pub use config::{
 pub use control_plane::{ControlPlane, Hurry, POD_GRACE_MAX};
 pub use error::HostStartError;
 pub use features::{FEATURES, FeatureError, Features};
+pub use given::{CertificateFiles, ClientAuthorities};
 pub use nodes::{NodeOptions, NodeRuntime};
-pub use tenure_server::admit::{OwnerChecks, RetentionOptions};
+pub use tenure_driver::controller_names;
+pub use tenure_server::admit::{
+    AdmissionPlugin, AdmissionPluginError, AdmissionPlugins, OwnerChecks, RetentionOptions,
+    ServiceRange, ServiceRangeError, admission_plugin_names,
+};
+pub use tenure_server::authenticate::fixed::{
+    AuthenticationOptions, FixedTokens, FixedTokensError,
+};
+pub use tenure_server::kubernetes_version;
 pub use tenure_server::reference::{AuthorizerMode, ReferenceOptions, expressions};

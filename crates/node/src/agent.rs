@@ -41,6 +41,8 @@ use crate::worker::{Worker, WorkerMessage};
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// How often a runtime that is away is tried.
 const AWAY_EVERY: Duration = Duration::from_secs(1);
+/// How long the server may take to say how the node is now, before a pod is judged by what was known.
+const READ_NODE_MAX: Duration = Duration::from_secs(2);
 /// How long a loop that panicked before has to run until the node's lease is renewed again.
 const WELL_AFTER: Duration = Duration::from_secs(10);
 /// The pause before a pod gets another worker because the last one panicked.
@@ -99,7 +101,8 @@ pub(crate) struct AgentContext {
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) objects: Arc<ObjectCache>,
     pub(crate) events: Events,
-    pub(crate) node: watch::Receiver<Option<Arc<Object>>>,
+    /// The Node object as the server last had it.
+    pub(crate) node: watch::Sender<Option<Arc<Object>>>,
     pub(crate) about: watch::Receiver<Result<RuntimeInfo, String>>,
     pub(crate) logs: PathBuf,
     pub(crate) backoff: RestartBackoff,
@@ -127,6 +130,15 @@ impl AgentContext {
         if planted {
             panic!("planted by a test");
         }
+    }
+
+    /// Asks the server how the node is now; whether it answered.
+    async fn read_node(&self, name: &str) -> bool {
+        let path = format!("/api/v1/nodes/{name}");
+        let reading = tokio::time::timeout(READ_NODE_MAX, self.client.get(&path));
+        let Ok(Ok(node)) = reading.await else { return false };
+        self.node.send_replace(Some(Arc::new(node)));
+        true
     }
 
     /// Addresses of the node as texts.
@@ -239,7 +251,7 @@ impl Agent {
             volumes: Arc::new(volumes),
             objects: Arc::clone(&objects),
             events: events.clone(),
-            node: known_node.clone(),
+            node: node.clone(),
             about: known_about.clone(),
             logs: config.logs,
             backoff: config.backoff,
@@ -429,7 +441,7 @@ impl Loop {
         });
         let _following = Aborted(tokio::spawn(following));
         // A node must be known before it can judge what fits.
-        let mut node = self.shared.node.clone();
+        let mut node = self.shared.node.subscribe();
         let _ = node.wait_for(Option::is_some).await.map(|_| ());
         let mut compare = tokio::time::interval(self.compare_every);
         compare.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -475,17 +487,17 @@ impl Loop {
         // A fault that comes again must not take all of the node's time.
         tokio::time::sleep(WORKER_PAUSE).await;
         match self.shared.runtime.list().await {
-            Ok(found) => self.care_again(&mut by_pod(found), care),
+            Ok(found) => self.care_again(&mut by_pod(found), care).await,
             // Once the runtime is there again.
             Err(_) => self.left.push(care),
         }
     }
 
     /// Gives a pod another worker, which takes over what runs of it.
-    fn care_again(&mut self, found: &mut HashMap<String, Vec<Sandbox>>, care: Care) {
+    async fn care_again(&mut self, found: &mut HashMap<String, Vec<Sandbox>>, care: Care) {
         let uid = uid(&care.pod);
         self.found.extend(found.remove_entry(&uid));
-        self.put(care.pod);
+        self.put(care.pod).await;
         if let Some(new) = self.cares.get_mut(&uid)
             && care.gone
         {
@@ -525,7 +537,7 @@ impl Loop {
                     }
                 }
                 for pod in pods {
-                    self.put(pod);
+                    self.put(pod).await;
                 }
                 if !self.begun {
                     self.begun = true;
@@ -533,7 +545,7 @@ impl Loop {
                     self.clear(there);
                 }
             }
-            CollectionEvent::Put(pod) => self.put(pod),
+            CollectionEvent::Put(pod) => self.put(pod).await,
             CollectionEvent::Gone(pod) => {
                 self.keeper.forget(OfflineObjectKey::Pod(uid(&pod)));
                 if let Some(care) = self.cares.get_mut(&uid(&pod)) {
@@ -543,18 +555,18 @@ impl Loop {
             }
             CollectionEvent::Unread(why) => {
                 tracing::debug!(why, "the pods of this node cannot be read");
-                self.recall();
+                self.recall().await;
             }
         }
     }
 
     /// Cares for the pods of last time while nobody tells which there are (R84).
-    fn recall(&mut self) {
+    async fn recall(&mut self) {
         if self.begun || !self.cares.is_empty() {
             return;
         }
         for pod in self.keeper.pods() {
-            self.put(pod);
+            self.put(pod).await;
         }
     }
 
@@ -565,7 +577,7 @@ impl Loop {
         gone.for_each(|uid| self.keeper.forget(OfflineObjectKey::Pod(uid)));
     }
 
-    fn put(&mut self, pod: Arc<Object>) {
+    async fn put(&mut self, pod: Arc<Object>) {
         let uid = uid(&pod);
         self.keeper.put(OfflineObjectKey::Pod(uid.clone()), &pod);
         if let Some(care) = self.cares.get_mut(&uid) {
@@ -577,7 +589,11 @@ impl Loop {
             return;
         }
         let found = self.found.remove(&uid).unwrap_or_default();
-        let refused = if found.is_empty() { self.refused(&pod) } else { None };
+        let mut refused = if found.is_empty() { self.refused(&pod) } else { None };
+        // The node may have got a label or a resource just before the pod was bound to it.
+        if refused.is_some() && self.shared.read_node(&self.name).await {
+            refused = self.refused(&pod);
+        }
         if let Some(refusal) = &refused {
             let subject = crate::events::EventSubject::pod(&pod);
             let grade = crate::events::Grade::Warning;
@@ -674,7 +690,7 @@ impl Loop {
             }
         };
         for care in std::mem::take(&mut self.left) {
-            self.care_again(&mut found, care);
+            self.care_again(&mut found, care).await;
         }
         for (uid, care) in &self.cares {
             let _ = care.out.send(WorkerMessage::Held(found.remove(uid).unwrap_or_default()));

@@ -21,9 +21,10 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::access::{AccessGrant, AccessRefusal, AuthorizerChain, refusal, refused};
-use crate::admit::{DynamicAdmission, OwnerChecks, Turns};
+use crate::admit::{AdmissionPlugins, DynamicAdmission, OwnerChecks, ServiceRange, Turns};
 use crate::aggregate::{self, FrontProxy};
 use crate::audit::{AuditContext, AuditSink};
+use crate::authenticate::fixed::AuthenticationOptions;
 use crate::authenticate::token::Tokens;
 use crate::authenticate::{User, authenticate, unauthorized, user_of_certificate};
 use crate::authorize::{AccessQuestion, Consultation};
@@ -121,10 +122,14 @@ pub struct ApiConfig {
     pub access: Arc<AuthorizerChain>,
     /// The keys of service-account tokens.
     pub token_keys: KeySet,
+    /// How requests are authenticated beyond that.
+    pub authentication: AuthenticationOptions,
     /// The authority that signs serving certificates, as PEM; every namespace gets a copy.
     pub authority_pem: String,
     /// As whom the server shows itself to the servers of other API groups; without it none is asked.
     pub front_proxy: Option<FrontProxy>,
+    /// The authorities whose client certificates are believed, as PEM; other servers of the cluster read them.
+    pub client_authority_pem: String,
     /// Where clients reach the server, such as `127.0.0.1:6443`.
     pub address: std::net::SocketAddr,
     /// Where requests are written down; `None` for nowhere.
@@ -142,6 +147,10 @@ pub struct ApiConfig {
     pub downward: Downward,
     /// The policies and webhooks of users, fed by the world.
     pub admission: Arc<DynamicAdmission>,
+    /// Which admission plugins are on.
+    pub plugins: AdmissionPlugins,
+    /// Where the addresses of Services come from.
+    pub service_range: ServiceRange,
     /// How much runs at a time.
     pub limits: ServerLimits,
 }
@@ -154,6 +163,7 @@ pub struct ApiServer {
     pub(crate) tokens: Tokens,
     pub(crate) authority_pem: String,
     pub(crate) front_proxy: Option<FrontProxy>,
+    pub(crate) client_authority_pem: String,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) chance: Chance,
@@ -173,6 +183,10 @@ pub struct ApiServer {
     pub(crate) admission: Arc<DynamicAdmission>,
     /// Who brings custom objects into other versions.
     pub(crate) conversions: Arc<Conversions>,
+    /// Which admission plugins are on.
+    pub(crate) plugins: AdmissionPlugins,
+    /// Where the addresses of Services come from.
+    pub(crate) service_range: ServiceRange,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
     pub(crate) beside: OnceLock<Arc<dyn EngineApi>>,
@@ -188,7 +202,6 @@ impl ApiServer {
     /// Puts the parts together; nothing runs yet.
     #[must_use]
     pub fn new(config: ApiConfig) -> Arc<ApiServer> {
-        let issuer = format!("https://{}", config.address);
         let shares = Arc::new(Shares::new(config.limits));
         let tally = config.access.reference_authorizer().tally();
         let mut metrics =
@@ -204,12 +217,18 @@ impl ApiServer {
         }
         let recorder = config.access.references().records().then(AccessRecorder::default);
         let api = Arc::new(ApiServer {
-            tokens: Tokens::new(config.token_keys, issuer, config.world.clone()),
+            tokens: Tokens::new(
+                config.token_keys,
+                config.address,
+                config.authentication,
+                config.world.clone(),
+            ),
             access: config.access,
             world: config.world,
             kinds: config.kinds,
             authority_pem: config.authority_pem,
             front_proxy: config.front_proxy,
+            client_authority_pem: config.client_authority_pem,
             address: config.address,
             stop: config.stop,
             chance: Chance::default(),
@@ -224,6 +243,8 @@ impl ApiServer {
             downward: config.downward,
             admission: config.admission,
             conversions,
+            plugins: config.plugins,
+            service_range: config.service_range,
             turns: Turns::default(),
             recorder,
             beside: OnceLock::new(),

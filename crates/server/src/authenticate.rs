@@ -1,5 +1,6 @@
 //! Who asks: client certificates, service-account tokens, nobody; and on whose behalf (R148–R152).
 
+pub mod fixed;
 pub mod token;
 pub(crate) mod websocket;
 
@@ -96,6 +97,9 @@ pub(crate) fn authenticate(
     };
     match token {
         Some(token) => {
+            if let Some(user) = tokens.fixed(&token) {
+                return Ok((user, Credential::Fixed));
+            }
             let believed = tokens.believe(&token).map_err(|refused| refused.reason.sentence())?;
             let (user, credential) = believed;
             Ok((Arc::new(user), credential))
@@ -103,6 +107,7 @@ pub(crate) fn authenticate(
         // A token may say who a client with a worthless certificate is; without one it must not
         // pass as anonymous.
         None if peer.untrusted => Err("the client certificate is not trusted"),
+        None if !tokens.takes_anonymous() => Err("there is no credential"),
         None => Ok((Arc::new(User::anonymous()), Credential::None)),
     }
 }

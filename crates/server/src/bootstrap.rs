@@ -27,15 +27,30 @@ const GATHERER: Actor = Actor {
     manager: "clusterrole-aggregation-controller",
 };
 
+/// What the first namespaces hold from the start. Controllers give every namespace the same; where one is turned off,
+/// nobody has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstContents {
+    /// The account `default`.
+    pub account: bool,
+    /// The ConfigMap `kube-root-ca.crt`.
+    pub authority: bool,
+}
+
+impl FirstContents {
+    /// What a cluster has whose controllers run.
+    pub const ALL: FirstContents = FirstContents { account: true, authority: true };
+}
+
 /// Creates what is missing. When this returns, a pod can be created in `default` at the first try.
 ///
 /// Two transactions: namespaces and objects of the cluster, then what is in namespaces.
-pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
+pub async fn bootstrap(api: &Arc<ApiServer>, contents: FirstContents) -> Result<(), Failure> {
     let mut first: Vec<DesiredObject> =
         system_objects::NAMESPACES.map(system_objects::namespace).into();
     first.push(critical("system-cluster-critical", 2_000_000_000));
     first.push(critical("system-node-critical", 2_000_001_000));
-    first.push(system_objects::service_addresses());
+    first.push(system_objects::service_addresses(api));
     first.extend(system_objects::api_services(&api.kinds.current()));
     let (cluster, namespaced): (Vec<_>, Vec<_>) =
         tenure_rbac::bootstrap::objects().into_iter().partition(|role| role.namespace.is_empty());
@@ -47,7 +62,7 @@ pub async fn bootstrap(api: &Arc<ApiServer>) -> Result<(), Failure> {
     settle_service_addresses(&door).await?;
 
     let mut second: Vec<DesiredObject> =
-        system_objects::NAMESPACES.iter().flat_map(|name| filling(api, name)).collect();
+        system_objects::NAMESPACES.iter().flat_map(|name| filling(api, contents, name)).collect();
     second.extend(namespaced.iter().map(access));
     second.extend(system_objects::namespaced(api).map(|(wanted, _)| wanted));
     ensure_all(api, second, AGENT).await?;
@@ -135,7 +150,11 @@ async fn gather(door: &InternalWriter) -> Result<(), Failure> {
 }
 
 /// What every namespace has, for those that are there before any controller.
-fn filling(api: &ApiServer, name: &str) -> [DesiredObject; 2] {
+fn filling(
+    api: &ApiServer,
+    contents: FirstContents,
+    name: &str,
+) -> impl Iterator<Item = DesiredObject> {
     let account = json!({ "metadata": { "name": "default" } });
     let authority = json!({
         "metadata": {
@@ -145,8 +164,14 @@ fn filling(api: &ApiServer, name: &str) -> [DesiredObject; 2] {
         },
         "data": { "ca.crt": api.authority_pem },
     });
-    [("serviceaccounts", account), ("configmaps", authority)].map(|(resource, object)| {
-        DesiredObject { group: "", resource, namespace: name.to_owned(), object }
+    let account = contents.account.then_some(("serviceaccounts", account));
+    let authority = contents.authority.then_some(("configmaps", authority));
+    let namespace = name.to_owned();
+    account.into_iter().chain(authority).map(move |(resource, object)| DesiredObject {
+        group: "",
+        resource,
+        namespace: namespace.clone(),
+        object,
     })
 }
 

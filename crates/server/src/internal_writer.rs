@@ -340,7 +340,7 @@ impl InternalWriter {
     pub fn system_objects(&self) -> Vec<BootstrapObject> {
         let namespaces =
             system_objects::NAMESPACES.map(|name| (system_objects::namespace(name), false));
-        let addresses = (system_objects::service_addresses(), false);
+        let addresses = (system_objects::service_addresses(&self.api), false);
         let all = namespaces.into_iter().chain([addresses]);
         let all = all.chain(system_objects::namespaced(&self.api));
         all.map(|(wanted, kept)| BootstrapObject {

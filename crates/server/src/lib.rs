@@ -71,4 +71,5 @@ pub use audit::AuditSink;
 pub use body::Body;
 pub use fair::ServerLimits;
 pub use registry::ServedKinds;
+pub use system::kubernetes_version;
 pub use tenure_outbound::CertifiedKey;

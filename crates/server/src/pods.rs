@@ -10,7 +10,7 @@ use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path, meta, name};
 use tenure_world::{Record, World, WriteOperation};
 
 use crate::admit::policy::AdmissionAttributes;
-use crate::admit::{self, Operation};
+use crate::admit::{self, AdmissionPlugin, Operation};
 use crate::api::ApiServer;
 use crate::body::Body;
 use crate::clock::now;
@@ -49,8 +49,10 @@ pub(crate) async fn bind(
     let name =
         if request.name.is_empty() { binding.name().to_owned() } else { request.name.clone() };
     let state = api.world.current();
-    admit::namespace_must_take(&state, &request.served.kind, &request.namespace, &name)?;
-    node::restrict_posted(request)?;
+    admit::namespace_must_take(api, &state, &request.served.kind, &request.namespace, &name)?;
+    if api.plugins.on(AdmissionPlugin::NodeRestriction) {
+        node::restrict_posted(request)?;
+    }
     if name.is_empty() {
         return Err(Failure::bad_request("metadata.name: a binding names its pod"));
     }
@@ -61,7 +63,7 @@ pub(crate) async fn bind(
     }
     check_target(&binding)?;
     if request.subresource == "binding" {
-        label_topology(&state, &mut binding);
+        label_topology(api, &state, &mut binding);
     }
     drop(state);
     enforce(api, request, &mut binding, ("", "v1", "Binding"), options.dry_run).await?;
@@ -152,8 +154,9 @@ async fn enforce(
 }
 
 /// Gives a Binding the place of the node it names, for the pod to take (R254).
-fn label_topology(state: &World, binding: &mut Object) {
-    if binding.str_at(&["target", "kind"]) == Some("Node")
+fn label_topology(api: &ApiServer, state: &World, binding: &mut Object) {
+    if api.plugins.on(AdmissionPlugin::PodTopologyLabels)
+        && binding.str_at(&["target", "kind"]) == Some("Node")
         && let Some(node) = binding.str_at(&["target", "name"]).map(str::to_owned)
     {
         admit::label_topology(state, &node, binding);
@@ -170,7 +173,7 @@ pub(crate) async fn assign(
     dry_run: bool,
 ) -> Result<Option<Arc<Record>>, Failure> {
     let mut binding = binding.clone();
-    label_topology(&api.world.current(), &mut binding);
+    label_topology(api, &api.world.current(), &mut binding);
     take(api, pods, record, &binding, extras, dry_run).await
 }
 
@@ -269,9 +272,11 @@ pub(crate) async fn evict(
     let given = WriteOptions::read(&request.query, "CreateOptions", false)?;
     let mut eviction = decode::unstored(request, given.validation, Unstored::EVICTION)?;
     let (kind, state) = (&request.served.kind, api.world.current());
-    admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
+    admit::namespace_must_take(api, &state, kind, &request.namespace, &request.name)?;
     drop(state);
-    node::restrict_eviction(api, request)?;
+    if api.plugins.on(AdmissionPlugin::NodeRestriction) {
+        node::restrict_eviction(api, request)?;
+    }
     if eviction.name() != request.name {
         return Err(Failure::bad_request(
             "metadata.name: name in URL does not match name in Eviction object",

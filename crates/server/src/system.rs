@@ -385,6 +385,12 @@ impl BuildFacts {
     }
 }
 
+/// The version of Kubernetes that this server says it is.
+#[must_use]
+pub fn kubernetes_version() -> String {
+    BuildFacts::of_this_program().version
+}
+
 /// The version clients compare with their own (R37).
 fn version() -> Value {
     let facts = BuildFacts::of_this_program();

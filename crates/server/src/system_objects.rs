@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tenure_openapi::priority;
 
-use crate::admit::{SERVICE_RANGE, SERVICE_RANGE_NAME, first_service_address};
+use crate::admit::SERVICE_RANGE_NAME;
 use crate::api::ApiServer;
 use crate::registry::Registry;
 use crate::write::ensure::DesiredObject;
@@ -31,11 +31,11 @@ pub(crate) const NETWORKING: &str = "networking.k8s.io";
 const SERVICE_RANGE_FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 /// Where the addresses of Services come from at first.
-pub(crate) fn service_addresses() -> DesiredObject {
+pub(crate) fn service_addresses(api: &ApiServer) -> DesiredObject {
     let object = json!({
         // As its controller would leave it, which so has nothing to do at a start.
         "metadata": { "name": SERVICE_RANGE_NAME, "finalizers": [SERVICE_RANGE_FINALIZER] },
-        "spec": { "cidrs": [SERVICE_RANGE] },
+        "spec": { "cidrs": [api.service_range.to_string()] },
     });
     within("", NETWORKING, "servicecidrs", object)
 }
@@ -65,7 +65,7 @@ fn within(
 fn authentication(api: &ApiServer) -> DesiredObject {
     let mut config = json!({
         "metadata": { "name": AUTHENTICATION },
-        "data": { "client-ca-file": api.authority_pem },
+        "data": { "client-ca-file": api.client_authority_pem },
     });
     if let (Some(front_proxy), Some(Value::Object(data))) =
         (&api.front_proxy, config.get_mut("data"))
@@ -111,7 +111,7 @@ pub(crate) fn api_services(kinds: &Registry) -> Vec<DesiredObject> {
 }
 
 fn service(api: &ApiServer) -> DesiredObject {
-    let address = first_service_address().to_string();
+    let address = api.service_range.first().to_string();
     let port = api.address.port();
     let object = json!({
         "metadata": {
@@ -131,7 +131,7 @@ fn service(api: &ApiServer) -> DesiredObject {
 fn reachable(api: &ApiServer) -> String {
     let address = api.address.ip();
     if address.is_loopback() || address.is_unspecified() {
-        first_service_address().to_string()
+        api.service_range.first().to_string()
     } else {
         address.to_string()
     }

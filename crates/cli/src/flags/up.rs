@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tenure_host::{FEATURES, ServerLimits};
+use tenure_host::{FEATURES, ServerLimits, admission_plugin_names};
 
 use super::offline::DATA_DIR_HELP;
 use super::path::path;
@@ -120,6 +120,12 @@ pub(crate) struct UpFlags {
     #[arg(allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
 
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = plugins_help(false))]
+    pub(crate) enable_admission_plugins: Vec<String>,
+
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = plugins_help(true))]
+    pub(crate) disable_admission_plugins: Vec<String>,
+
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', help = features_help())]
     pub(crate) feature_gates: Vec<String>,
 
@@ -203,6 +209,13 @@ fn features_help() -> String {
         help += &format!("\n  {}={} (default): {}", feature.name, feature.usual, feature.about);
     }
     help
+}
+
+/// The admission plugins that can be switched off, or on, for `--help`.
+fn plugins_help(on: bool) -> String {
+    let switch = if on { "off, of those that are on" } else { "on, of those that are off" };
+    let names = admission_plugin_names(on).join(", ");
+    format!("Admission plugins to switch {switch} by default; may be repeated: {names}")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -19,6 +19,7 @@ Commands:
   delete       End a server and remove everything that it keeps
   kubeconfig   Show a server's kubeconfig, or take its entries out of yours
   node         Join a node to a server and run pods on it until stopped
+  envtest      Put programs into a folder that test tools start in place of kube-apiserver and etcd
   tree         Show what an object owns, or who owns it, in any cluster
   why          Explain why an object is still there, or will not stay
   plan         Show what a command would do, before anything is touched

@@ -9,7 +9,7 @@ use rcgen::{
     CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType, DnValue,
     ExtendedKeyUsagePurpose, KeyUsagePurpose, SanType,
 };
-use tenure_server::admit::first_service_address;
+use tenure_server::admit::ServiceRange;
 use tenure_server::certificate_signing::CertificateSigner;
 
 use super::{CertificateKeyPair, LEAF_LIFE, Pki, PkiError, issuer, params, serving_names, sign};
@@ -79,7 +79,7 @@ impl CertificateSigner for NodeSigner {
 /// The names that every server has, wherever it listens.
 fn servers_names() -> BTreeSet<String> {
     let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    serving_names(nowhere, IpAddr::V4(first_service_address()), None)
+    serving_names(nowhere, IpAddr::V4(ServiceRange::default().first()), None)
 }
 
 fn serving(node: &str, now: SystemTime) -> Result<CertificateParams, rcgen::Error> {

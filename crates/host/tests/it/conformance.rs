@@ -126,3 +126,21 @@ async fn sc1_a_pod_that_no_node_has_room_for_waits_and_is_told() {
     let waits = house.get(&format!("{PODS}/additional")).await.unwrap();
     assert!(waits["spec"].get("nodeName").is_none() && phase(&waits) == "Pending");
 }
+
+/// SchedulerPredicates validates that NodeSelector is respected if matching: the label was given a moment before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r111_a_pod_is_judged_by_the_node_as_it_is_now() {
+    let house = House::new().await;
+    for round in 0..5 {
+        let label = format!("example.com/round-{round}");
+        let patch = json!({"metadata": {"labels": {&label: "yes"}}});
+        house.client.patch(NODE, &object(patch)).await.unwrap();
+        let name = format!("chosen-{round}");
+        house.make(pod(&name, json!({"nodeSelector": {label: "yes"}}))).await;
+        house.pod(&name, "running", |pod| phase(pod) == "Running").await;
+    }
+    let other = json!({"nodeName": "node-1", "nodeSelector": {"example.com/round-0": "no"}});
+    house.make(pod("other", other)).await;
+    let refused = house.pod("other", "refused", |pod| phase(pod) == "Failed").await;
+    assert_eq!(refused["status"]["reason"], "NodeAffinity");
+}

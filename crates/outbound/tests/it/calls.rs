@@ -109,6 +109,23 @@ async fn a_server_that_shows_the_very_certificate_that_is_given_is_trusted_by_it
 }
 
 #[tokio::test]
+async fn r163_a_certificate_that_is_listed_itself_is_believed_for_its_own_names() {
+    // envtest writes the certificate of its webhooks into `caBundle`, not that of their authority.
+    let server = serving("127.0.0.1", &["h2"]).await;
+    let other = serving("127.0.0.1", &[]).await;
+    let elsewhere = serving("hooks.ns.svc", &[]).await;
+    let listing = |server: &HttpsServer| TlsSettings {
+        authorities: server.certificate.clone().into_bytes(),
+        ..TlsSettings::default()
+    };
+    assert!(call(&client(listing(&server)), &server, "/", LIMIT).await.is_ok());
+    for (trusted, called) in [(&server, &other), (&other, &server), (&elsewhere, &elsewhere)] {
+        let refused = call(&client(listing(trusted)), called, "/", LIMIT).await.unwrap_err();
+        assert!(refused.to_string().contains("certificate"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn calls_end_with_their_time_and_their_size_and_are_sent_nowhere_else() {
     let server = serving("127.0.0.1", &["h2"]).await;
     let client = client(trusting(&server));

@@ -6,7 +6,7 @@ use tenure_machinery::validate::same;
 use tenure_machinery::{Errors, Failure, Object, ObjectExt, Path};
 use tenure_rbac::RequestAttributes;
 
-use super::Operation;
+use super::{AdmissionPlugin, Operation};
 use crate::api::ApiServer;
 use crate::clock;
 use crate::request::ResourceRequest;
@@ -26,12 +26,21 @@ pub(super) fn may_decide(
     old: Option<&Object>,
     new: Option<&Object>,
 ) -> Result<(), Failure> {
+    let on = |plugin| api.plugins.on(plugin);
     match (operation, request.subresource.as_str(), old, new) {
-        (Operation::Create, "", _, Some(new)) => check_subject(request, new),
-        (Operation::Update, "approval", Some(old), _) => {
+        (Operation::Create, "", _, Some(new))
+            if on(AdmissionPlugin::CertificateSubjectRestriction) =>
+        {
+            check_subject(request, new)
+        }
+        (Operation::Update, "approval", Some(old), _)
+            if on(AdmissionPlugin::CertificateApproval) =>
+        {
             may(api, request, "approve", "approve requests with", signer(old), old.name())
         }
-        (Operation::Update, "status", Some(old), Some(new)) => {
+        (Operation::Update, "status", Some(old), Some(new))
+            if on(AdmissionPlugin::CertificateSigning) =>
+        {
             let same = |member| old.at(&["status", member]) == new.at(&["status", member]);
             if same("certificate") && same("conditions") {
                 return Ok(());

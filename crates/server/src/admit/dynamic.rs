@@ -11,10 +11,10 @@ use tenure_machinery::{Failure, Object};
 use tenure_outbound::Connect;
 use tenure_world::LockStep;
 
-use super::Operation;
 use super::policy::{self, AdmissionAttributes, AdmissionPolicies};
 use super::reinvocation::Reinvocation;
 use super::webhook::{self, AdmissionWebhooks};
+use super::{AdmissionPlugin, Operation};
 use crate::api::ApiServer;
 use crate::connect::ServiceConnect;
 use crate::request::ResourceRequest;
@@ -113,11 +113,13 @@ async fn round(
     rounds: &mut Rounds,
 ) -> Result<(), Failure> {
     if let Some(object) = &mut object
+        && api.plugins.on(AdmissionPlugin::MutatingAdmissionPolicy)
         && !api.admission.policies.mutating.is_empty()
     {
         policy::mutate(api, request, subject, object, &mut rounds.policies).await?;
     }
-    match api.admission.webhooks.is_empty() {
+    let silent = !api.plugins.on(AdmissionPlugin::MutatingAdmissionWebhook);
+    match silent || api.admission.webhooks.is_empty() {
         true => Ok(()),
         false => webhook::mutate(api, request, subject, object, &mut rounds.webhooks).await,
     }
@@ -151,8 +153,11 @@ pub(crate) async fn enforce(
     request: &mut ResourceRequest,
     subject: AdmissionAttributes<'_>,
 ) -> Result<(), Failure> {
-    policy::enforce(api, request, subject).await?;
-    match api.admission.webhooks.is_empty() {
+    if api.plugins.on(AdmissionPlugin::ValidatingAdmissionPolicy) {
+        policy::enforce(api, request, subject).await?;
+    }
+    let silent = !api.plugins.on(AdmissionPlugin::ValidatingAdmissionWebhook);
+    match silent || api.admission.webhooks.is_empty() {
         true => Ok(()),
         false => webhook::validate(api, request, subject).await,
     }

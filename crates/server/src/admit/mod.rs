@@ -10,6 +10,8 @@
 //!              → namespace lifecycle (deletes) → policies
 //!   allocate   service addresses and node ports, what quotas allow, in the same transaction
 //! ```
+//!
+//! What upstream calls a plugin can be switched off and on by its name: `plugins`.
 
 mod certificate;
 mod counterparts;
@@ -20,7 +22,9 @@ mod ignored;
 mod ingress;
 mod limit_range;
 mod namespace;
+mod opt_in_plugins;
 mod ownership;
+mod plugins;
 mod pod;
 mod pod_security;
 pub(crate) mod policy;
@@ -33,6 +37,7 @@ mod resource_claim;
 mod retention;
 mod runtime_class;
 mod service;
+mod service_range;
 mod shown;
 mod storage;
 mod webhook;
@@ -41,12 +46,15 @@ pub use dynamic::DynamicAdmission;
 pub(crate) use dynamic::{enforce, mutate as mutate_dynamically, review};
 pub(crate) use namespace::must_take as namespace_must_take;
 pub use ownership::OwnerChecks;
+pub use plugins::{
+    AdmissionPlugin, AdmissionPluginError, AdmissionPlugins, admission_plugin_names,
+};
 pub(crate) use pod::label_topology;
 pub(crate) use pod_security::existing as judge_existing_pods;
 pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
-pub use service::first_address as first_service_address;
-pub(crate) use service::{SERVICE_RANGE, SERVICE_RANGE_NAME};
+pub(crate) use service::SERVICE_RANGE_NAME;
+pub use service_range::{ServiceRange, ServiceRangeError};
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::RetentionOptions;
 
@@ -95,6 +103,9 @@ pub(crate) fn restrict(
     old: Option<&Object>,
     new: &Object,
 ) -> Result<(), Failure> {
+    if !api.plugins.on(AdmissionPlugin::NodeRestriction) {
+        return Ok(());
+    }
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     node::restrict(api, request, operation, old, Some(new))
 }
@@ -106,7 +117,9 @@ pub(crate) async fn state_for_new(
     object: &Object,
 ) -> Arc<World> {
     match (request.served.kind.group.as_ref(), request.served.kind.kind.as_ref()) {
-        ("", "Pod") => pod::with_account(api, object).await,
+        ("", "Pod") if api.plugins.on(AdmissionPlugin::ServiceAccount) => {
+            pod::with_account(api, object).await
+        }
         _ => api.world.current(),
     }
 }
@@ -122,37 +135,34 @@ pub fn mutate(
     extras: &mut Extras,
 ) -> Result<(), Failure> {
     let kind = &request.served.kind;
+    let on = |plugin| api.plugins.on(plugin);
     if operation == Operation::Create {
         custom::must_not_be_going(&request.served, object.name())?;
-        namespace::must_exist(state, request, object, extras)?;
+        namespace::must_exist(api, state, request, object, extras)?;
     }
-    limit_range::fill(state, request, operation, old, object)?;
+    if on(AdmissionPlugin::LimitRanger) {
+        limit_range::fill(state, request, operation, old, object)?;
+    }
     match (kind.group.as_ref(), kind.kind.as_ref(), operation) {
-        ("", "Pod", Operation::Create) => {
-            pod::service_account(api, state, object)?;
-            priority::resolve(state, object)?;
-            pod::toleration_seconds(object);
-            runtime_class::apply(state, object)?;
-            if let Some(node) = object.str_at(&["spec", "nodeName"]).map(str::to_owned) {
-                pod::label_topology(state, &node, object);
-            }
+        ("", "Pod", Operation::Create | Operation::Update) => {
+            settle_pod(api, state, request, operation, old, object)?;
         }
-        ("", "Pod", Operation::Update) if request.subresource.is_empty() => {
-            if let Some(old) = old {
-                priority::keep(object, old);
-            }
-            pod::toleration_seconds(object);
+        ("", "Node", Operation::Create) if on(AdmissionPlugin::TaintNodesByCondition) => {
+            pod::taint_new_node(object);
         }
-        ("", "Node", Operation::Create) => pod::taint_new_node(object),
-        ("networking.k8s.io", "Ingress", Operation::Create) => {
+        ("networking.k8s.io", "Ingress", Operation::Create)
+            if on(AdmissionPlugin::DefaultIngressClass) =>
+        {
             ingress::default_class(state, object);
         }
-        ("", "PersistentVolume" | "PersistentVolumeClaim", Operation::Create) => {
-            storage::protect(kind, object);
-            storage::default_class(state, &kind.kind, object);
-        }
-        ("storage.k8s.io", "VolumeAttributesClass", Operation::Create) => {
-            storage::protect(kind, object);
+        ("", "PersistentVolume" | "PersistentVolumeClaim", Operation::Create)
+        | ("storage.k8s.io", "VolumeAttributesClass", Operation::Create) => {
+            if on(AdmissionPlugin::StorageObjectInUseProtection) {
+                storage::protect(kind, object);
+            }
+            if on(AdmissionPlugin::DefaultStorageClass) {
+                storage::default_class(state, &kind.kind, object);
+            }
         }
         ("certificates.k8s.io", "CertificateSigningRequest", Operation::Create) => {
             certificate_signing::stamp(&request.user, object);
@@ -171,6 +181,47 @@ pub fn mutate(
     Ok(())
 }
 
+/// What the cluster makes of a pod that is created or changed.
+fn settle_pod(
+    api: &ApiServer,
+    state: &World,
+    request: &ResourceRequest,
+    operation: Operation,
+    old: Option<&Object>,
+    object: &mut Object,
+) -> Result<(), Failure> {
+    let on = |plugin| api.plugins.on(plugin);
+    let itself = request.subresource.is_empty();
+    if operation == Operation::Create && on(AdmissionPlugin::ServiceAccount) {
+        pod::service_account(api, state, object)?;
+    }
+    if itself && on(AdmissionPlugin::AlwaysPullImages) {
+        opt_in_plugins::pull_always(old, object);
+    }
+    if on(AdmissionPlugin::Priority) {
+        match old {
+            None => priority::resolve(state, object)?,
+            Some(old) if itself => priority::keep(object, old),
+            Some(_) => {}
+        }
+    }
+    let made = operation == Operation::Create;
+    if (made || itself) && on(AdmissionPlugin::DefaultTolerationSeconds) {
+        pod::toleration_seconds(object);
+    }
+    if itself && on(AdmissionPlugin::ExtendedResourceToleration) {
+        opt_in_plugins::tolerate_extended_resources(object);
+    }
+    if made && on(AdmissionPlugin::RuntimeClass) {
+        runtime_class::apply(state, object)?;
+    }
+    let node = object.str_at(&["spec", "nodeName"]).filter(|_| made).map(str::to_owned);
+    if let Some(node) = node.filter(|_| on(AdmissionPlugin::PodTopologyLabels)) {
+        pod::label_topology(state, &node, object);
+    }
+    Ok(())
+}
+
 /// Refuses what may not happen.
 pub(crate) fn validate(
     api: &ApiServer,
@@ -183,7 +234,8 @@ pub(crate) fn validate(
     if operation == Operation::Create {
         creation::must_be_allowed(api, request)?;
     }
-    if operation == Operation::Delete {
+    let on = |plugin| api.plugins.on(plugin);
+    if operation == Operation::Delete && on(AdmissionPlugin::NodeRestriction) {
         node::restrict(api, request, operation, old, new)?;
     }
     if request.served.kind.group == "certificates.k8s.io" {
@@ -191,26 +243,67 @@ pub(crate) fn validate(
             ("CertificateSigningRequest", new) => {
                 certificate::may_decide(api, request, operation, old, new)?;
             }
-            ("ClusterTrustBundle", Some(new)) => certificate::may_attest(api, request, old, new)?,
+            ("ClusterTrustBundle", Some(new)) if on(AdmissionPlugin::ClusterTrustBundleAttest) => {
+                certificate::may_attest(api, request, old, new)?;
+            }
             ("PodCertificateRequest", Some(new)) => certificate::may_issue(api, request, old, new)?,
             _ => {}
         }
     }
     if let Some(new) = new {
-        limit_range::refuse(state, request, operation, old, new)?;
-        pod_security::judge(api, state, request, operation, old, new)?;
-        priority::one_default(state, request, old, new)?;
-        storage::may_grow(state, request, old, new)?;
-        pod::may_resize(state, request, old, new)?;
-        pod::may_debug(state, request, new)?;
+        by_plugins(api, state, request, operation, old, new)?;
         resource_claim::judge(api, state, request, old, new)?;
         reference::may_hand_out(api, request, old, new)?;
         policy::may_read_parameters(api, request, old, new)?;
         ownership::may_refer(api, request, operation, old, new)?;
         downward::may_read_owners(state, request, old, new)?;
     }
-    if let (Operation::Delete, Some(old)) = (operation, old) {
+    if let (Operation::Delete, Some(old)) = (operation, old)
+        && on(AdmissionPlugin::NamespaceLifecycle)
+    {
         namespace::must_not_be_protected(request, old)?;
+    }
+    Ok(())
+}
+
+/// Refuses what the plugins refuse that look at what is written.
+fn by_plugins(
+    api: &ApiServer,
+    state: &World,
+    request: &mut ResourceRequest,
+    operation: Operation,
+    old: Option<&Object>,
+    new: &Object,
+) -> Result<(), Failure> {
+    let on = |plugin| api.plugins.on(plugin);
+    let kind = &request.served.kind;
+    let is_pod = kind.group.is_empty() && kind.kind == "Pod" && request.subresource.is_empty();
+    if is_pod && on(AdmissionPlugin::LimitPodHardAntiAffinityTopology) {
+        opt_in_plugins::only_by_hostname(new)?;
+    }
+    if on(AdmissionPlugin::LimitRanger) {
+        limit_range::refuse(state, request, operation, old, new)?;
+    }
+    if is_pod && on(AdmissionPlugin::AlwaysPullImages) {
+        opt_in_plugins::must_pull_always(old, new)?;
+    }
+    if on(AdmissionPlugin::PodSecurity) {
+        pod_security::judge(api, state, request, operation, old, new)?;
+    }
+    if on(AdmissionPlugin::Priority) {
+        priority::one_default(state, request, old, new)?;
+    }
+    if on(AdmissionPlugin::PersistentVolumeClaimResize) {
+        storage::may_grow(state, request, old, new)?;
+    }
+    if on(AdmissionPlugin::PodResizeValidator) {
+        pod::may_resize(state, request, old, new)?;
+    }
+    if on(AdmissionPlugin::ServiceAccount) {
+        pod::may_debug(state, request, new)?;
+    }
+    if on(AdmissionPlugin::DenyServiceExternalIPs) {
+        opt_in_plugins::no_external_addresses(request, old, new)?;
     }
     Ok(())
 }
@@ -257,7 +350,10 @@ pub fn allocate(
     if request.served.kind.kind == "CustomResourceDefinition" && request.subresource.is_empty() {
         custom::settle(state, &api.kinds.current(), object, &now());
     }
-    quota::charge(state, request, old, object, extras)
+    match api.plugins.on(AdmissionPlugin::ResourceQuota) {
+        true => quota::charge(state, request, old, object, extras),
+        false => Ok(()),
+    }
 }
 
 /// Gives back what a removed object had taken, in the transaction that removes it.

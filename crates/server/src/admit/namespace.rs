@@ -6,6 +6,8 @@ use tenure_machinery::status::{Details, StatusCause};
 use tenure_machinery::{Failure, Kind, Object, ObjectExt};
 use tenure_world::{Precondition, Record, World};
 
+use crate::admit::AdmissionPlugin;
+use crate::api::ApiServer;
 use crate::request::ResourceRequest;
 use crate::write::commit::Extras;
 
@@ -18,8 +20,10 @@ pub(super) fn key(name: &str) -> String {
     format!("/registry/namespaces/{name}")
 }
 
-/// Refuses to create in a namespace that is missing or going, and guards that it stays as it is.
+/// Refuses to create in a namespace that is missing or going, and guards that it stays as it is. Upstream's plugin
+/// NamespaceLifecycle does so; NamespaceExists alone looks no further than whether there is one.
 pub(super) fn must_exist(
+    api: &ApiServer,
     state: &World,
     request: &ResourceRequest,
     object: &Object,
@@ -30,8 +34,15 @@ pub(super) fn must_exist(
         return Ok(());
     }
     let namespace = object.namespace();
-    let record = must_take(state, kind, namespace, object.name())?;
     let key = key(namespace);
+    if !api.plugins.on(AdmissionPlugin::NamespaceLifecycle) {
+        let missing = state.get(&key).is_none();
+        return match missing && api.plugins.on(AdmissionPlugin::NamespaceExists) {
+            true => Err(Failure::not_found("", "namespaces", namespace)),
+            false => Ok(()),
+        };
+    }
+    let record = living(state, kind, namespace, object.name())?;
     let is_pod = kind.group.is_empty() && kind.kind == "Pod";
     extras.guards.push(if is_pod {
         // Which pods it allows is said in its labels: whoever is let in is let in by what they say then.
@@ -42,9 +53,22 @@ pub(super) fn must_exist(
     Ok(())
 }
 
-/// Refuses what is posted to a namespace that is missing or going: new objects, and what is posted to
-/// objects there.
-pub(crate) fn must_take<'a>(
+/// Refuses what is posted to an object in a namespace that is missing or going.
+pub(crate) fn must_take(
+    api: &ApiServer,
+    state: &World,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    match api.plugins.on(AdmissionPlugin::NamespaceLifecycle) {
+        true => living(state, kind, namespace, name).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// The namespace, which is neither missing nor going.
+fn living<'a>(
     state: &'a World,
     kind: &Kind,
     namespace: &str,

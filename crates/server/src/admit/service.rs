@@ -16,12 +16,8 @@ use tenure_world::{Draft, Precondition, World, WriteOperation};
 use crate::api::ApiServer;
 use crate::write::commit::Extras;
 
-/// Where cluster addresses come from at first.
-pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/12";
-/// The ServiceCIDR with that range.
+/// The ServiceCIDR with the range that the server was told of.
 pub(crate) const SERVICE_RANGE_NAME: &str = "kubernetes";
-/// The first address of that range.
-const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// How many of the lowest addresses are left to those who ask for one by name: a sixteenth of the network,
 /// but not fewer or more than this.
 const RESERVED: std::ops::RangeInclusive<u32> = 16..=256;
@@ -30,12 +26,6 @@ const SCANNED_MAX: u32 = 65_536;
 /// Where node ports come from.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const TRIES: usize = 512;
-
-/// The address of the `kubernetes` Service: the first of the range.
-#[must_use]
-pub fn first_address() -> Ipv4Addr {
-    FIRST_ADDRESS
-}
 
 /// A network that Services get addresses from now.
 struct ServiceNetwork {

@@ -1,5 +1,8 @@
 //! Service-account tokens: believed against the state, issued on request (R143, R149).
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tenure_machinery::{Failure, Object, ObjectExt};
@@ -8,9 +11,10 @@ use tenure_token::{
 };
 use tenure_world::WorldHandle;
 
-use crate::admit::{self, Operation, policy};
+use crate::admit::{self, AdmissionPlugin, Operation, policy};
 use crate::api::ApiServer;
 use crate::authenticate::User;
+use crate::authenticate::fixed::{AuthenticationOptions, FixedTokens};
 use crate::body::Body;
 use crate::clock;
 use crate::negotiate::Offer;
@@ -28,12 +32,33 @@ use crate::write::managed;
 pub(crate) struct Tokens {
     pub(crate) keys: KeySet,
     issuer: String,
+    fixed: FixedTokens,
+    anonymous: bool,
     world: WorldHandle,
 }
 
 impl Tokens {
-    pub(crate) fn new(keys: KeySet, issuer: String, world: WorldHandle) -> Tokens {
-        Tokens { keys, issuer, world }
+    /// The tokens of accounts that these keys sign, and those of a file; where nobody says who issues them, the
+    /// server at this address does.
+    pub(crate) fn new(
+        keys: KeySet,
+        address: SocketAddr,
+        options: AuthenticationOptions,
+        world: WorldHandle,
+    ) -> Tokens {
+        let AuthenticationOptions { issuer, fixed_tokens: fixed, anonymous } = options;
+        let issuer = issuer.unwrap_or_else(|| format!("https://{address}"));
+        Tokens { keys, issuer, fixed, anonymous, world }
+    }
+
+    /// Whether whoever shows nothing is answered.
+    pub(crate) fn takes_anonymous(&self) -> bool {
+        self.anonymous
+    }
+
+    /// The user of a token that a file names.
+    pub(crate) fn fixed(&self, token: &str) -> Option<Arc<User>> {
+        self.fixed.find(token)
     }
 
     /// The issuer, which is also the audience of this server.
@@ -60,6 +85,11 @@ impl Tokens {
 
     /// The same for these audiences; answers the ones that fit.
     fn review(&self, token: &str, audiences: &[&str]) -> Result<(User, Vec<String>), TokenError> {
+        // A token of a file is meant for this server alone.
+        if let Some(user) = self.fixed(token).filter(|_| audiences.contains(&self.issuer.as_str()))
+        {
+            return Ok((User::clone(&user), vec![self.issuer.clone()]));
+        }
         self.verify(token, audiences).map(|(user, token)| (user, token.verified.audiences))
     }
 
@@ -96,10 +126,12 @@ pub(crate) async fn request(
     let mut body = decode::unstored(request, options.validation, Unstored::TOKEN_REQUEST)?;
     let state = api.world.current();
     let kind = &request.served.kind;
-    admit::namespace_must_take(&state, kind, &request.namespace, &request.name)?;
+    admit::namespace_must_take(api, &state, kind, &request.namespace, &request.name)?;
     get::stored(&state, &request.served, &request.namespace, &request.name)?;
-    let judge = || node::restrict_token(api, &state, request, &body);
-    request.consultation.settle(judge).await?;
+    if api.plugins.on(AdmissionPlugin::NodeRestriction) {
+        let judge = || node::restrict_token(api, &state, request, &body);
+        request.consultation.settle(judge).await?;
+    }
     let said = write_options(&request.query, "CreateOptions", options.dry_run);
     let posted = policy::AdmissionAttributes {
         operation: Operation::Create,

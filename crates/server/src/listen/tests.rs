@@ -80,7 +80,7 @@ async fn start_for(connections: usize) -> Running {
 async fn start_with(bounds: ConnectionLimits) -> Running {
     let authority = Authority::new();
     let (certificate, key) = authority.sign("server");
-    let tls = Tls::new(vec![certificate], key, authority.certificate.clone()).unwrap();
+    let tls = Tls::new(vec![certificate], key, vec![authority.certificate.clone()]).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopping) = watch::channel(false);

@@ -8,10 +8,12 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Why a TLS configuration could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -28,31 +30,35 @@ pub enum TlsError {
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<rustls::ServerConfig>,
-    verifier: Arc<dyn ClientCertVerifier>,
+    /// None where nobody's certificates are believed.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// Whose certificates are believed; one that stands here itself is believed as it is, as by Go's clients and
+    /// servers, which test tools count on.
+    authorities: Arc<[CertificateDer<'static>]>,
 }
 
 impl Tls {
-    /// Shows `chain`; asks for a client certificate that `client_authority` signed, requires none.
+    /// Shows `chain`; asks for a client certificate that one of `client_authorities` signed, requires none. Without
+    /// authorities none is asked for.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-        client_authority: CertificateDer<'static>,
+        client_authorities: Vec<CertificateDer<'static>>,
     ) -> Result<Tls, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(client_authority).map_err(|error| TlsError::ClientAuthority(error.into()))?;
-        let roots = Arc::new(roots);
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-            .build()
-            .map_err(|error| TlsError::ClientAuthority(error.into()))?;
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(TlsError::Serving)?
-            .with_client_cert_verifier(Arc::new(DeferredVerifier(Arc::clone(&verifier))))
-            .with_single_cert(chain, key)
             .map_err(TlsError::Serving)?;
+        let verifier = verifier(&client_authorities, provider)?;
+        let builder = match &verifier {
+            Some(verifier) => {
+                builder.with_client_cert_verifier(Arc::new(DeferredVerifier(Arc::clone(verifier))))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Serving)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls { config: Arc::new(config), verifier })
+        Ok(Tls { config: Arc::new(config), verifier, authorities: client_authorities.into() })
     }
 
     pub(super) fn config(&self) -> Arc<rustls::ServerConfig> {
@@ -66,7 +72,12 @@ impl Tls {
         let Some((certificate, others)) = shown.and_then(<[_]>::split_first) else {
             return ClientCertificate::None;
         };
-        match self.verifier.verify_client_cert(certificate, others, UnixTime::now()) {
+        let Some(verifier) = &self.verifier else { return ClientCertificate::Untrusted };
+        let now = UnixTime::now();
+        if self.authorities.iter().any(|one| **one == **certificate) && may_show(certificate, now) {
+            return ClientCertificate::Trusted(certificate.as_ref().to_vec());
+        }
+        match verifier.verify_client_cert(certificate, others, now) {
             Ok(_) => ClientCertificate::Trusted(certificate.as_ref().to_vec()),
             Err(error) => {
                 tracing::debug!(%error, "a client certificate was not accepted");
@@ -74,6 +85,40 @@ impl Tls {
             }
         }
     }
+}
+
+/// Who judges certificates of clients, if anybody's are believed.
+fn verifier(
+    authorities: &[CertificateDer<'static>],
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    if authorities.is_empty() {
+        return Ok(None);
+    }
+    let mut roots = rustls::RootCertStore::empty();
+    for authority in authorities {
+        let added = roots.add(authority.clone());
+        added.map_err(|error| TlsError::ClientAuthority(error.into()))?;
+    }
+    let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let built = built.map_err(|error| TlsError::ClientAuthority(error.into()))?;
+    Ok(Some(built))
+}
+
+/// Whether a certificate counts now, and for clients; one of an authority counts for those that it signed.
+fn may_show(certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let validity = certificate.validity();
+    let in_time = (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now);
+    let usages = certificate.extended_key_usage();
+    let for_clients = match usages {
+        Ok(None) => true,
+        Ok(Some(usages)) => usages.value.client_auth || usages.value.any,
+        Err(_) => false,
+    };
+    // Who only signs others is no user.
+    in_time && for_clients && !certificate.is_ca()
 }
 
 /// What a client showed of itself.

@@ -20,6 +20,8 @@ pub(crate) enum Credential {
     None,
     /// A certificate that counts until this second since 1970.
     Certificate { expires_at: i64 },
+    /// A token that a file names, which counts as long as the server runs.
+    Fixed,
     /// A token.
     Token(Box<TokenCredential>),
 }
@@ -39,7 +41,7 @@ impl Credential {
     /// Whether it proves as much in a state as when it was shown.
     pub(crate) fn stands(&self, state: &World, waited: bool) -> bool {
         match self {
-            Credential::None => true,
+            Credential::None | Credential::Fixed => true,
             Credential::Certificate { expires_at } => !waited || now() < *expires_at,
             Credential::Token(token) if !waited && state.revision() == token.believed_at => true,
             Credential::Token(token) => stands(&token.verified, state, now()),
@@ -49,7 +51,7 @@ impl Credential {
     /// How many seconds it has left in a state.
     pub(crate) fn seconds_left(&self, state: &World) -> Option<u64> {
         let end = match self {
-            Credential::None => return None,
+            Credential::None | Credential::Fixed => return None,
             Credential::Certificate { expires_at } => *expires_at,
             Credential::Token(token) => {
                 let (account, bound) = found(&token.verified, state);
@@ -62,7 +64,7 @@ impl Credential {
     /// The keys of the objects that it ends with.
     pub(crate) fn keys(&self) -> Vec<String> {
         match self {
-            Credential::None | Credential::Certificate { .. } => Vec::new(),
+            Credential::None | Credential::Fixed | Credential::Certificate { .. } => Vec::new(),
             Credential::Token(token) => {
                 let account = std::iter::once(account_key(&token.verified));
                 account.chain(bound_key(&token.verified)).collect()

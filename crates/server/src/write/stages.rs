@@ -384,7 +384,7 @@ impl<'a> ObjectWrite<'a> {
             let subject = AdmissionAttributes { operation, old, new, dry_run, kind: None, options };
             admit::enforce(api, self.request, subject).await?;
         }
-        if let Some(old) = old {
+        if let Some(old) = old.filter(|_| api.plugins.on(admit::AdmissionPlugin::PodSecurity)) {
             admit::judge_existing_pods(api, &self.state, self.request, old, &self.new).await?;
         }
         for warning in admit::warnings(api, &self.state, self.request, old, &self.new) {

@@ -352,7 +352,7 @@ async fn r156_the_first_roles_exist_and_damage_is_mended() {
     house.merge(&grant, json!({ "subjects": [] })).await.with(200);
     house.delete(&format!("{CLUSTER_ROLES}/view")).await.with(200);
     assert_eq!(code(&house, &known, "GET", "/apis").await, 403);
-    Box::pin(bootstrap::bootstrap(&house.api)).await.unwrap();
+    Box::pin(bootstrap::bootstrap(&house.api, bootstrap::FirstContents::ALL)).await.unwrap();
     assert_eq!(code(&house, &known, "GET", "/apis").await, 200);
     let mended = house.get(&role).await.with(200);
     assert!(mended["rules"].as_array().unwrap().contains(&extra), "what was added stays");
@@ -365,7 +365,7 @@ async fn r156_the_first_roles_exist_and_damage_is_mended() {
         "rules": [],
     });
     house.merge(&role, still).await.with(200);
-    Box::pin(bootstrap::bootstrap(&house.api)).await.unwrap();
+    Box::pin(bootstrap::bootstrap(&house.api, bootstrap::FirstContents::ALL)).await.unwrap();
     assert!(house.get(&role).await.json["rules"].as_array().is_none_or(Vec::is_empty));
 }
 

@@ -487,7 +487,7 @@ async fn r131d_servers_learn_how_to_know_who_asks() {
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let data = house.get(path).await.with(200)["data"].clone();
     for (key, value) in [
-        ("client-ca-file", "the authority"),
+        ("client-ca-file", "the authority of clients"),
         ("requestheader-client-ca-file", &front_proxy().authority_pem),
         ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
         ("requestheader-username-headers", r#"["X-Remote-User"]"#),

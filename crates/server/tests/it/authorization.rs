@@ -522,6 +522,13 @@ async fn r154_nobody_but_those_named_is_asked() {
     let rules = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
     let said = house.made(rules, json!({ "spec": { "namespace": "default" } })).await;
     assert_eq!(said["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+    // Nothing that a role hands out is more than everything.
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let rules = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    let role = json!({ "metadata": { "name": "all" }, "rules": rules }).to_string();
+    let content = [("content-type", JSON)];
+    let made = house.ask_as(&peer("anybody", &["dev"]), "POST", roles, &content, role).await;
+    assert_eq!(made.code, 201, "{made:?}");
 }
 
 /// The lines of a watch until it ends, or time is over.

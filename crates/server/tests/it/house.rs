@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tenure_core::Revision;
 use tenure_kinds::downward::Downward;
 use tenure_kinds::retention::RetentionOptions;
-use tenure_server::admit::{DynamicAdmission, OwnerChecks};
+use tenure_server::admit::{AdmissionPlugins, DynamicAdmission, OwnerChecks, ServiceRange};
+use tenure_server::authenticate::fixed::AuthenticationOptions;
 use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions};
 use tenure_server::rules::SchemaRuleEngine;
 use tenure_server::{
@@ -52,6 +53,8 @@ struct Plan {
     references: ReferenceOptions,
     /// Groups of built-in kinds that are not served.
     left_out: &'static [&'static str],
+    authentication: AuthenticationOptions,
+    plugins: AdmissionPlugins,
     lags: bool,
 }
 
@@ -69,6 +72,8 @@ impl Default for Plan {
             retention: RetentionOptions::default(),
             references: ReferenceOptions::default(),
             left_out: &[],
+            authentication: AuthenticationOptions::default(),
+            plugins: AdmissionPlugins::default(),
             lags: false,
         }
     }
@@ -219,6 +224,17 @@ impl House {
         House::built(Plan { references, left_out: &reference::GROUPS, ..Plan::default() }).await
     }
 
+    /// A server with some admission plugins on that are off elsewhere, and others off.
+    pub async fn switching(on: &[&str], off: &[&str]) -> House {
+        let plugins = AdmissionPlugins::read(on.iter().copied(), off.iter().copied()).unwrap();
+        House::built(Plan { plugins, ..Plan::default() }).await
+    }
+
+    /// A server that knows its users in another way.
+    pub async fn knowing(authentication: AuthenticationOptions) -> House {
+        House::built(Plan { authentication, ..Plan::default() }).await
+    }
+
     /// A server that learns of references one commit too late.
     pub async fn lagging() -> House {
         House::built(Plan { lags: true, ..Plan::default() }).await
@@ -235,6 +251,10 @@ impl House {
             audit: None,
             authority_pem: "the authority".into(),
             front_proxy: None,
+            client_authority_pem: "the authority of clients".into(),
+            authentication: AuthenticationOptions::default(),
+            plugins: AdmissionPlugins::default(),
+            service_range: ServiceRange::default(),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
             owners: OwnerChecks::default(),
@@ -262,6 +282,8 @@ impl House {
             retention,
             references,
             left_out,
+            authentication,
+            plugins,
             lags,
         } = plan;
         let kinds = Arc::new(ServedKinds::without(Some(Arc::new(SchemaRuleEngine)), left_out));
@@ -292,6 +314,10 @@ impl House {
             audit,
             authority_pem: "the authority".into(),
             front_proxy: Some(front_proxy()),
+            client_authority_pem: "the authority of clients".into(),
+            authentication,
+            plugins,
+            service_range: ServiceRange::default(),
             address: ([127, 0, 0, 1], 6443).into(),
             stop: stopping,
             owners,
@@ -301,7 +327,7 @@ impl House {
             admission: Arc::clone(&admission),
             limits,
         });
-        Box::pin(bootstrap::bootstrap(&api)).await.unwrap();
+        Box::pin(bootstrap::bootstrap(&api, bootstrap::FirstContents::ALL)).await.unwrap();
         tokio::spawn(reference::run(Arc::clone(&api)));
         crate::controllers::start(&api, stop.subscribe());
         House { api, world, kinds, access, admission, stop }

@@ -55,6 +55,7 @@ mod paging;
 mod paper;
 mod patch;
 mod permits;
+mod plugins;
 mod policies;
 mod policy_parameters;
 mod protobuf;

@@ -63,6 +63,8 @@ pub struct HttpsServer {
     pub address: SocketAddr,
     /// Who signed its certificate, as PEM.
     pub authority: String,
+    /// Its certificate, as PEM.
+    pub certificate: String,
     connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
@@ -101,14 +103,14 @@ impl HttpsServer {
         F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
         A: Future<Output = Response<StreamedBody>> + Send + 'static,
     {
-        let (acceptor, authority) = tls(&settings);
+        let (acceptor, authority, certificate) = tls(&settings);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let connections = Arc::new(AtomicUsize::new(0));
         let requests = Arc::new(AtomicUsize::new(0));
         let counts = (Arc::clone(&connections), Arc::clone(&requests));
         let serving = tokio::spawn(serve(listener, acceptor, counts, Arc::new(answer)));
-        HttpsServer { address, authority, connections, requests, serving }
+        HttpsServer { address, authority, certificate, connections, requests, serving }
     }
 
     /// The URL of a path on this server.
@@ -157,8 +159,8 @@ where
     }
 }
 
-/// A certificate of a new authority, and that authority.
-fn tls(settings: &HttpsSettings) -> (TlsAcceptor, String) {
+/// A certificate of a new authority, that authority, and the certificate once more as PEM.
+fn tls(settings: &HttpsSettings) -> (TlsAcceptor, String, String) {
     let key = KeyPair::generate().expect("a key");
     let names = if settings.self_signed { settings.names.clone() } else { Vec::new() };
     let mut params = CertificateParams::new(names).expect("parameters");
@@ -166,14 +168,15 @@ fn tls(settings: &HttpsSettings) -> (TlsAcceptor, String) {
     let itself = params.self_signed(&key).expect("an authority");
     let authority = itself.pem();
     let (shown, own) = if settings.self_signed {
-        (itself.der().clone(), key)
+        (itself, key)
     } else {
         let issuer = Issuer::new(params, key);
         let own = KeyPair::generate().expect("a key");
         let signed = CertificateParams::new(settings.names.clone()).expect("names");
-        (signed.signed_by(&own, &issuer).expect("a certificate").der().clone(), own)
+        (signed.signed_by(&own, &issuer).expect("a certificate"), own)
     };
-    let chain: Vec<CertificateDer<'static>> = vec![shown];
+    let certificate = shown.pem();
+    let chain: Vec<CertificateDer<'static>> = vec![shown.der().clone()];
     let key = PrivateKeyDer::try_from(own.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -194,5 +197,5 @@ fn tls(settings: &HttpsSettings) -> (TlsAcceptor, String) {
     let mut config = builder.with_single_cert(chain, key).expect("a certificate with its key");
     config.alpn_protocols =
         settings.protocols.iter().map(|name| name.clone().into_bytes()).collect();
-    (TlsAcceptor::from(Arc::new(config)), authority)
+    (TlsAcceptor::from(Arc::new(config)), authority, certificate)
 }

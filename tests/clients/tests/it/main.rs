@@ -13,6 +13,7 @@ mod access;
 mod attacks;
 mod bad_input;
 mod crash;
+mod envtest;
 mod inspect;
 mod javascript;
 mod kube_rs;

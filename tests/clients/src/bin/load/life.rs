@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use tenure_client_tests::envtest::{EnvironmentOptions, TestEnvironment, install};
 use tenure_client_tests::{Access, Server};
 use tenure_cluster::Cluster;
 
@@ -81,6 +82,61 @@ pub(super) async fn inside() -> Result<Vec<Measure>> {
     eprintln!("  started after {:?}, ended after {:?}", middle(&mut starts), middle(&mut ends));
     let name = "start inside a test → first answer";
     Ok(vec![Measure::at_most(name, 20.0, milliseconds(middle(&mut times)), "ms")])
+}
+
+/// In the place of kube-apiserver: from the start of its process to the answer to a client of its administrator, one
+/// after another, and the memory of many at once, what stands in for etcd included.
+pub(super) async fn stand_ins() -> Result<Vec<Measure>> {
+    const ONE_AFTER_ANOTHER: usize = 100;
+    const AT_ONCE: usize = 20;
+    let assets = tempfile::TempDir::new()?;
+    install(assets.path())?;
+    let often = EnvironmentOptions {
+        poll_every: Some(Duration::from_millis(1)),
+        ..EnvironmentOptions::default()
+    };
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    for _ in 0..ONE_AFTER_ANOTHER {
+        let environment = TestEnvironment::with(assets.path(), often.clone()).await?;
+        let ready = Instant::now();
+        usable(&environment).await?;
+        times.push(environment.ready + ready.elapsed());
+        environment.stop()?;
+    }
+    let all = begin.elapsed();
+    let mut at_once = Vec::new();
+    for _ in 0..AT_ONCE {
+        at_once.push(TestEnvironment::with(assets.path(), often.clone()).await?);
+    }
+    let mut resident = 0;
+    for environment in &at_once {
+        usable(environment).await?;
+        resident += environment.resident_bytes()?;
+    }
+    Ok(vec![
+        Measure::at_most(
+            "in the place of kube-apiserver: exec → usable client",
+            100.0,
+            milliseconds(middle(&mut times)),
+            "ms",
+        ),
+        Measure::at_most(
+            "100 such control planes, one after another",
+            10.0,
+            all.as_secs_f64(),
+            "s",
+        ),
+        Measure::at_most("memory of 20 of them at once", 1000.0, megabytes(resident), "MB"),
+    ])
+}
+
+/// The namespace that envtest waits for, as its administrator.
+async fn usable(environment: &TestEnvironment) -> Result<()> {
+    let access = Access::read(&environment.kubeconfig("admin", &["system:masters"])?)?;
+    let answer = access.once("GET", "/api/v1/namespaces/default", None).await?;
+    ensure!(answer.code == 200, "the namespace answers {}", answer.code);
+    Ok(())
 }
 
 /// Many objects: how fast a killed server opens them and what they cost in memory.

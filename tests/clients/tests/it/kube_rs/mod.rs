@@ -2,7 +2,7 @@
 //! apply, a controller, and service accounts.
 
 mod applying;
-mod boats;
+pub(crate) mod boats;
 mod controller;
 mod discovery;
 mod objects;
