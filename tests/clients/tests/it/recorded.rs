@@ -601,3 +601,70 @@ async fn r60_a_cause_is_told_once_and_every_fault_is_one() {
         [format!("{list}.matchLabels FieldValueInvalid"), format!("{list} FieldValueInvalid")]
     );
 }
+
+#[tokio::test]
+async fn r136_a_secret_of_a_type_has_what_its_type_asks_for() {
+    let asked = Asked::new();
+    let path = format!("{NS}/secrets");
+    let of = |kind: &str, data: Value| json!({"metadata": {"name": "s"}, "type": kind, "stringData": data});
+    let required = |key: &str| format!("data[{key}] FieldValueRequired");
+    for (kind, data, causes) in [
+        ("kubernetes.io/tls", json!({"tls.crt": ""}), vec![required("tls.key")]),
+        ("kubernetes.io/dockercfg", json!({}), vec![required(".dockercfg")]),
+        ("kubernetes.io/basic-auth", json!({}), vec![required("username"), required("password")]),
+        ("kubernetes.io/ssh-auth", json!({"ssh-privatekey": ""}), vec![required("ssh-privatekey")]),
+        (
+            "kubernetes.io/service-account-token",
+            json!({}),
+            vec![
+                "metadata.annotations[kubernetes.io/service-account.name] FieldValueRequired"
+                    .into(),
+            ],
+        ),
+    ] {
+        assert_eq!(asked.causes("POST", &path, JSON, of(kind, data)).await, causes, "{kind}");
+    }
+    // What the content of a key is, is never told.
+    let hidden = of("kubernetes.io/dockerconfigjson", json!({".dockerconfigjson": "\"abc\""}));
+    let (code, status) = asked.ask("POST", &path, JSON, hidden).await;
+    assert_eq!(code, 422);
+    let message = status["details"]["causes"][0]["message"].as_str().unwrap();
+    assert!(message.contains("(hidden)") && !message.contains("abc"), "{message}");
+    let good = of("kubernetes.io/basic-auth", json!({"password": "x"}));
+    assert_eq!(asked.post(&path, good).await["type"], "kubernetes.io/basic-auth");
+    let other = json!({"type": "Opaque"});
+    let causes = asked.causes("PATCH", &format!("{path}/s"), MERGE, other).await;
+    assert_eq!(causes, ["type FieldValueInvalid"]);
+}
+
+#[tokio::test]
+async fn r27_a_streaming_list_of_tables_ends_with_a_bookmark_that_is_one() {
+    let asked = Asked::new();
+    for name in ["a", "b"] {
+        asked.post(&format!("{NS}/secrets"), json!({"metadata": {"name": name}})).await;
+    }
+    let path = format!(
+        "{NS}/secrets?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+    );
+    let mut connection = asked.access.connect().await.unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let head = format!("GET {path} HTTP/1.1\r\nhost: server\r\naccept: {accept}\r\n\r\n");
+    connection.write(head.as_bytes()).await.unwrap();
+    let answer = connection.answer().await.unwrap();
+    let events: Vec<Value> = answer
+        .body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    let shown: Vec<(&str, &Value)> = events
+        .iter()
+        .map(|event| (event["type"].as_str().unwrap(), &event["object"]["rows"][0]["cells"][0]))
+        .collect();
+    let (a, b, none) = (json!("a"), json!("b"), json!(""));
+    assert_eq!(shown[..3], [("ADDED", &a), ("ADDED", &b), ("BOOKMARK", &none)]);
+    let end = &events[2]["object"]["rows"][0]["object"]["metadata"];
+    assert_eq!(end["annotations"]["k8s.io/initial-events-end"], "true");
+    let has_columns = |event: &Value| event["object"]["columnDefinitions"].is_array();
+    assert!(has_columns(&events[0]) && !has_columns(&events[1]), "columns stand in the first");
+}
