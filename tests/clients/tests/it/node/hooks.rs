@@ -255,4 +255,18 @@ fn names_of_hosts_are_the_pods_own_or_on_its_nodes_network_the_nodes() {
     let machine = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let expected = format!("# Kubernetes-managed hosts file (host network).\n{machine}{added}");
     assert_eq!(house.log("nodes"), expected);
+
+    // Who mounts a file there has that one.
+    house.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hosts"},
+        "data": {"hosts": "127.0.0.9\tmine\n"}}));
+    let mut mounted = pod("mounted", "cat /etc/hosts", json!({}));
+    let spec = &mut mounted["spec"];
+    spec["restartPolicy"] = json!("Never");
+    let volume = json!({"name": "hosts", "configMap": {"name": "hosts"}});
+    spec["volumes"].as_array_mut().unwrap().push(volume);
+    let mount = json!({"name": "hosts", "mountPath": "/etc/hosts", "subPath": "hosts"});
+    spec["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(mount);
+    house.create(&mounted);
+    house.phase("mounted", "Succeeded");
+    assert_eq!(house.log("mounted"), "127.0.0.9\tmine\n");
 }
