@@ -113,6 +113,19 @@ async fn r38_resources_are_listed_with_their_subresources() {
         let verbs = &entry(&apps, name)["verbs"];
         assert_eq!(verbs, &json!(["get", "patch", "update"]), "{name}");
     }
+    let hooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let definitions = ["customresourcedefinitions", "customresourcedefinitions/status"];
+    for (group, plurals) in
+        [("admissionregistration.k8s.io", hooks), ("apiextensions.k8s.io", definitions)]
+    {
+        let groups = house.get("/apis").await.with(200);
+        let listed = groups["groups"].as_array().unwrap().iter().map(|group| &group["name"]);
+        assert_eq!(listed.filter(|name| **name == group).count(), 1, "{group}");
+        let list = house.get(&format!("/apis/{group}/v1")).await.with(200);
+        for plural in plurals {
+            assert_eq!(entry(&list, plural)["name"], plural, "{group}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -438,6 +438,7 @@ async fn r163_deletions_connections_and_what_is_posted_are_asked_about() {
         ("DELETE", format!("{CONFIG_MAPS}/m"), json!({}), "DELETE", Value::Null),
         ("DELETE", CONFIG_MAPS.to_owned(), json!({}), "DELETE", Value::Null),
         ("POST", format!("{PODS}/p/exec?command=ls"), Value::Null, "CONNECT", json!("exec")),
+        ("POST", format!("{PODS}/p/attach?stdout=true"), Value::Null, "CONNECT", json!("attach")),
         (
             "POST",
             format!("{PODS}/p/eviction"),
@@ -665,4 +666,105 @@ async fn r161_what_the_server_writes_by_itself_is_asked_about() {
     let [made] = hook.asked().try_into().unwrap();
     assert_eq!((&made["name"], &made["operation"]), (&json!(NAME), &json!("CREATE")));
     assert_eq!(made["userInfo"]["username"], "system:apiserver");
+}
+
+/// AdmissionWebhook: listing, patching and updating configurations, match conditions, everything but `skip-me`.
+#[tokio::test]
+async fn r162_a_changed_configuration_counts_from_its_write_on() {
+    let house = House::new().await;
+    let hook = Webhook::start(|_| json!({ "allowed": false })).await;
+    let refused = async |name: &str| {
+        let answer = house.post(CONFIG_MAPS, map(name, json!({}))).await;
+        if answer.code == 201 {
+            house.delete(&format!("{CONFIG_MAPS}/{name}")).await.with(200);
+        }
+        answer.code == 400
+    };
+    for kind in [VALIDATING, MUTATING] {
+        for name in ["a", "b"] {
+            let entry = hook.entry(&format!("{name}.example.com"), json!({}));
+            let mut whole = configuration(name, &[entry]);
+            whole["metadata"]["labels"] = json!({ "set": "both" });
+            house.made(kind, whole).await;
+        }
+        let both = format!("{kind}?labelSelector=set%3Dboth");
+        assert_eq!(names(&house.get(&both).await.with(200)), ["a", "b"]);
+        assert!(refused("m").await, "{kind}");
+        house.delete(&both).await.with(200);
+        assert_eq!(names(&house.get(&both).await.with(200)), Vec::<String>::new());
+        assert!(!refused("m").await, "{kind}: both are gone");
+
+        house.made(kind, configuration("c", &[hook.entry("c.example.com", json!({}))])).await;
+        let path = format!("{kind}/c");
+        let mut whole = house.get(&path).await.with(200);
+        whole["webhooks"][0]["rules"][0]["operations"] = json!(["UPDATE"]);
+        house.put(&path, whole).await.with(200);
+        assert!(!refused("m").await, "{kind}: nobody asks about what is created");
+        let at = "/webhooks/0/rules/0/operations";
+        let create = json!([{ "op": "replace", "path": at, "value": ["CREATE"] }]);
+        house.patch(&path, JSON_PATCH, create).await.with(200);
+        assert!(refused("m").await, "{kind}");
+
+        for skipped in ["skip-me", "other"] {
+            let mut whole = house.get(&path).await.with(200);
+            let expression = format!("object.metadata.name != '{skipped}'");
+            let conditions = json!([{ "name": "all-but-one", "expression": expression }]);
+            whole["webhooks"][0]["matchConditions"] = conditions.clone();
+            let changed = house.put(&path, whole).await.with(200);
+            assert_eq!(changed["webhooks"][0]["matchConditions"], conditions);
+            assert!(!refused(skipped).await && refused("m").await, "{kind} {skipped}");
+        }
+        house.delete(&path).await.with(200);
+    }
+}
+
+/// AdmissionWebhook: to deny pods and ConfigMaps, custom resources in each of their writes, definitions.
+#[tokio::test]
+async fn r163_what_a_webhook_denies_stays_as_it_was() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let house = House::new().await;
+    let definition = |plural: &str, kind: &str| {
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let version = json!({ "name": "v1", "served": true, "storage": true,
+            "schema": { "openAPIV3Schema": schema } });
+        json!({ "metadata": { "name": format!("{plural}.example.com") }, "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": plural, "kind": kind }, "versions": [version] } })
+    };
+    let widget = |name: &str| json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": name } });
+    house.made(DEFINITIONS, definition("widgets", "Widget")).await;
+    for (collection, body) in
+        [(CONFIG_MAPS, map("kept", json!({}))), (PODS, pod("kept")), (WIDGETS, widget("kept"))]
+    {
+        house.made(collection, body).await;
+    }
+    let hook = Webhook::start(|_| json!({ "allowed": false, "status": { "message": "no" } })).await;
+    let entry = hook.entry("deny.example.com", rules(json!({})));
+    house.made(VALIDATING, configuration("c", &[entry])).await;
+    let denied = |answer: Answer| {
+        assert_eq!(answer.code, 400, "{}", answer.text());
+        assert!(answer.text().contains("denied the request: no"), "{}", answer.text());
+    };
+    for (collection, body) in [
+        (CONFIG_MAPS, map("new", json!({}))),
+        (PODS, pod("new")),
+        (WIDGETS, widget("new")),
+        (DEFINITIONS, definition("gadgets", "Gadget")),
+    ] {
+        let path = format!("{collection}/{}", body["metadata"]["name"].as_str().unwrap());
+        denied(house.post(collection, body).await);
+        house.get(&path).await.fails(404, "NotFound");
+    }
+    for collection in [CONFIG_MAPS, PODS, WIDGETS] {
+        let path = format!("{collection}/kept");
+        let before = house.get(&path).await.with(200);
+        let mut whole = before.clone();
+        whole["metadata"]["labels"]["changed"] = "yes".into();
+        denied(house.put(&path, whole).await);
+        let labels = json!({ "metadata": { "labels": { "changed": "yes" } } });
+        denied(house.merge(&path, labels).await);
+        denied(house.delete(&path).await);
+        assert_eq!(house.get(&path).await.with(200), before);
+    }
 }

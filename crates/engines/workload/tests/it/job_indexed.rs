@@ -145,6 +145,22 @@ fn jb8_a_success_policy_ends_the_job_early() {
     assert_eq!(world.names(BuiltinResource::Pods).len(), 2);
 }
 
+/// Job with successPolicy should succeeded when all indexes succeeded.
+#[test]
+fn jb8_a_success_policy_is_the_reason_also_when_every_piece_succeeded() {
+    let mut world = world(json!({
+        "completions": 2, "parallelism": 2, "successPolicy": {"rules": [{"succeededCount": 2}]},
+    }));
+    end(&mut world, 0, "Succeeded");
+    assert!(conditions(&world).is_empty());
+    end(&mut world, 1, "Succeeded");
+    assert_eq!(
+        conditions(&world),
+        ["SuccessCriteriaMet True SuccessPolicy", "Complete True SuccessPolicy"]
+    );
+    assert_eq!(status(&world)["completedIndexes"], "0,1");
+}
+
 fn with_limit(more: Value) -> World {
     let mut spec = json!({"completions": 3, "parallelism": 3, "backoffLimit": i32::MAX,
                           "backoffLimitPerIndex": 1});

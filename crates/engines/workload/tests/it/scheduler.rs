@@ -174,6 +174,30 @@ fn sc1_host_ports_are_taken_once_per_node() {
     assert!(why(&world, "c").contains("2 node(s) didn't have free ports"));
 }
 
+/// HostPort validates that there is no conflict between pods with same hostPort but different hostIP and protocol;
+/// SchedulerPredicates validates that there exists conflict between pods with same hostPort and protocol but one
+/// using 0.0.0.0 hostIP.
+#[test]
+fn sc1_host_ports_clash_by_address_and_protocol() {
+    let mut world = world(&[node("n1")]);
+    for (name, address, protocol) in [
+        ("a", "10.0.0.1", "TCP"),
+        ("b", "10.0.0.2", "TCP"),
+        ("c", "10.0.0.2", "UDP"),
+        ("d", "0.0.0.0", "TCP"),
+    ] {
+        let mut pod = pod(name);
+        pod["spec"]["containers"][0]["ports"] = json!([
+            {"containerPort": 80, "hostPort": 80, "hostIP": address, "protocol": protocol}]);
+        world.create(pod);
+        world.settle();
+    }
+    for name in ["a", "b", "c"] {
+        assert_eq!(place(&world, name), "n1", "{name}");
+    }
+    assert!(why(&world, "d").contains("1 node(s) didn't have free ports"));
+}
+
 #[test]
 fn sc1_a_claim_is_bound_before_its_pod() {
     let mut world = world(&[node("n1")]);

@@ -58,15 +58,49 @@ fn tn1_a_pod_without_toleration_leaves_at_once() {
     assert_eq!(conditions[0]["reason"], "DeletionByTaintManager");
 }
 
+/// A toleration of nodes that are not ready which ends after so many seconds.
+fn for_seconds(seconds: i64) -> Value {
+    json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": seconds}])
+}
+
 #[test]
 fn tn1_a_toleration_may_end() {
-    let mut world = world(json!([
-        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
-         "tolerationSeconds": 300}]));
+    let mut world = world(for_seconds(300));
     set_ready(&mut world, "False");
     world.advance(299);
     assert!(!leaves(&world));
     world.advance(2);
+    assert!(leaves(&world));
+}
+
+/// NoExecuteTaintManager Single Pod removing taint cancels eviction.
+#[test]
+fn tn1_a_taint_that_goes_in_time_evicts_nobody() {
+    let mut world = world(for_seconds(300));
+    set_ready(&mut world, "False");
+    world.advance(299);
+    set_ready(&mut world, "True");
+    world.advance(600);
+    assert!(!leaves(&world));
+}
+
+/// NoExecuteTaintManager Multiple Pods evicts pods with minTolerationSeconds.
+#[test]
+fn tn1_each_pod_leaves_after_its_own_time() {
+    let mut world = world(for_seconds(300));
+    world.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "q"},
+        "spec": {"nodeName": "n1", "containers": [], "tolerations": for_seconds(60)}}));
+    world.settle();
+    let other_leaves = |world: &World| {
+        world.json(BuiltinResource::Pods, "q")["metadata"].get("deletionTimestamp").is_some()
+    };
+    set_ready(&mut world, "False");
+    world.advance(59);
+    assert!(!leaves(&world) && !other_leaves(&world));
+    world.advance(2);
+    assert!(!leaves(&world) && other_leaves(&world));
+    world.advance(240);
     assert!(leaves(&world));
 }
 

@@ -127,7 +127,7 @@ fn hooks_ask_over_http_once_each() {
 
 /// Probing container with readiness probe should not be ready before initial delay and never restart; with
 /// readiness probe that fails should never be ready and never restart; should *not* be restarted with a
-/// /healthz http liveness probe; should be restarted with one; startup probes.
+/// /healthz http, a tcp or an exec liveness probe; should be restarted with one; startup probes.
 #[test]
 fn probes_decide_about_ready_and_about_the_life_of_a_container() {
     let house = House::open(On::Process, &["--restart-backoff", "100ms..1s"]).unwrap();
@@ -142,6 +142,9 @@ fn probes_decide_about_ready_and_about_the_life_of_a_container() {
     let sick = with(asked.get("/bad-healthz"), every(json!({"failureThreshold": 1})));
     let file = json!({"exec": {"command": ["cat", "/data/health"]}});
     let lost = with(file.clone(), every(json!({"failureThreshold": 1, "initialDelaySeconds": 1})));
+    let kept = with(file.clone(), every(json!({"initialDelaySeconds": 1})));
+    let port = json!({"tcpSocket": {"host": "127.0.0.1", "port": asked.port}});
+    let open = with(port, every(json!({"failureThreshold": 1})));
     let startup = json!({"startupProbe": with(file, every(json!({"failureThreshold": 60}))),
         "readinessProbe": healthy, "livenessProbe": with(asked.get("/bad-after-start"), every(json!({"failureThreshold": 1000})))});
     for (name, script, probes) in [
@@ -150,6 +153,8 @@ fn probes_decide_about_ready_and_about_the_life_of_a_container() {
         ("healthy", sleep, live(healthy)),
         ("sick", sleep, live(sick)),
         ("lost", "touch /data/health; sleep 3; rm /data/health; exec sleep 1000", live(lost)),
+        ("kept", "touch /data/health; exec sleep 1000", live(kept)),
+        ("open", sleep, live(open)),
         ("slow", "sleep 3; touch /data/health; exec sleep 1000", startup),
     ] {
         let mut pod = pod(name, script, probes);
@@ -194,7 +199,7 @@ fn probes_decide_about_ready_and_about_the_life_of_a_container() {
     // Times are whole seconds.
     assert!(ready.duration_since(begun).as_secs() >= 3, "{delayed}");
     assert!(asked.times("/healthz") > 2 && asked.times("/bad-ready") > 2);
-    for name in ["delayed", "never", "healthy", "slow"] {
+    for name in ["delayed", "never", "healthy", "kept", "open", "slow"] {
         assert_eq!(container(name)["restartCount"], 0, "{name}");
     }
     assert_eq!(container("never")["ready"], false);
@@ -255,4 +260,18 @@ fn names_of_hosts_are_the_pods_own_or_on_its_nodes_network_the_nodes() {
     let machine = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let expected = format!("# Kubernetes-managed hosts file (host network).\n{machine}{added}");
     assert_eq!(house.log("nodes"), expected);
+
+    // Who mounts a file there has that one.
+    house.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hosts"},
+        "data": {"hosts": "127.0.0.9\tmine\n"}}));
+    let mut mounted = pod("mounted", "cat /etc/hosts", json!({}));
+    let spec = &mut mounted["spec"];
+    spec["restartPolicy"] = json!("Never");
+    let volume = json!({"name": "hosts", "configMap": {"name": "hosts"}});
+    spec["volumes"].as_array_mut().unwrap().push(volume);
+    let mount = json!({"name": "hosts", "mountPath": "/etc/hosts", "subPath": "hosts"});
+    spec["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(mount);
+    house.create(&mounted);
+    house.phase("mounted", "Succeeded");
+    assert_eq!(house.log("mounted"), "127.0.0.9\tmine\n");
 }

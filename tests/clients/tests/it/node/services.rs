@@ -72,6 +72,11 @@ fn es4a_ready_pods_of_the_default_runtime_are_published_and_reached_through_thei
     let path = "/api/v1/namespaces/shop/services/web:80/proxy/page";
     let said = house.kubectl.ok(&["get", "--raw", path]);
     assert!(said.starts_with("hello from /page"), "{said}");
+    // Each of them answers for itself: ReplicaSet should serve a basic image on each replica.
+    for name in jsonpath("pods", "app=web", "{range .items[*]}{.metadata.name} {end}") {
+        let path = format!("/api/v1/namespaces/shop/pods/{name}:8080/proxy/{name}");
+        assert_eq!(house.kubectl.ok(&["get", "--raw", &path]), format!("hello from /{name}"));
+    }
 
     // Nobody serves the address of the Service, and that is said once, with what to do.
     let address = house.kubectl.value("service/web", ".spec.clusterIP");
