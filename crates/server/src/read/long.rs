@@ -55,7 +55,8 @@ pub(crate) fn respond(
 ) -> Response<Body> {
     let media = parts.media();
     if let Some(left) = size.filter(|_| !gzip) {
-        let body = CopiedListBody { parts, left, end: Instant::now() + LONGEST, in_a_row: 0 };
+        let begin = Instant::now();
+        let body = CopiedListBody { parts, left, begin, taken: begin, in_a_row: 0 };
         let response = response::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
         return BudgetedBody::held(response, charge);
     }
@@ -147,7 +148,9 @@ async fn send(
 struct CopiedListBody {
     parts: ListEncoder,
     left: u64,
-    end: Instant,
+    begin: Instant,
+    /// When the last part was taken.
+    taken: Instant,
     /// How many parts were given without a look at other work of this thread.
     in_a_row: usize,
 }
@@ -166,9 +169,11 @@ impl http_body::Body for CopiedListBody {
             return Poll::Pending;
         }
         self.in_a_row += 1;
-        if Instant::now() > self.end {
+        let now = Instant::now();
+        if now - self.begin > LONGEST || now - self.taken > STALLED {
             return Poll::Ready(Some(Err(io::Error::other(CUT_OFF))));
         }
+        self.taken = now;
         let part = self.parts.next_part();
         if let Some(part) = &part {
             self.left = self.left.saturating_sub(part.len() as u64);
