@@ -415,7 +415,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_small_turns_are_carried_out_where_they_were_decided_and_only_while_little_is_under_way() {
+    fn only_small_turns_are_carried_out_where_they_were_decided_and_only_while_little_is_under_way()
+    {
         assert!(fits_in_place(1, 1));
         assert!(fits_in_place(SMALL_TURN_WRITES, WRITES_IN_PLACE));
         assert!(!fits_in_place(SMALL_TURN_WRITES + 1, SMALL_TURN_WRITES + 1));
