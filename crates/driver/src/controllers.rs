@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use tenure_core::Revision;
 use tenure_server::internal_client::InternalClient;
 use tenure_server::internal_writer::{Actor, InternalWriter};
@@ -26,7 +27,7 @@ use tenure_world::{Change, Interest, Record, World};
 
 use crate::clock;
 use crate::event_publisher::EventPublisher;
-use crate::follow::{Follower, Want};
+use crate::follow::{Follower, Task, Want};
 use crate::intent_executor;
 use crate::metrics::{ControllerMeter, ControllerMetrics};
 use crate::progress::{Load, Observer};
@@ -40,6 +41,11 @@ pub(crate) const NAME: &str = "controllers";
 const TURNS_AT_ONCE: usize = 1_024;
 /// With so many writes under way no further key is taken: what is begun goes first.
 const WRITES_AT_ONCE: usize = 4_096;
+/// A turn with no more writes than this is small.
+const SMALL_TURN_WRITES: usize = 4;
+/// With no more writes under way than this, small turns are carried out where they were decided. Making so
+/// many ready takes about as long as changes gather anyway (`poll_throttle`).
+const WRITES_IN_PLACE: usize = 16;
 
 /// A key of one of the controllers.
 type WorkItem = (usize, ReconcileKey);
@@ -73,7 +79,7 @@ pub(crate) struct Reconciliation {
     refused: Vec<FailedIntent>,
     /// What was answered, if it only asked.
     answers: Option<ApiAnswers>,
-    /// Whether the hands broke down, which is a fault of theirs.
+    /// Whether carrying it out panicked.
     broke_down: bool,
 }
 
@@ -118,7 +124,7 @@ impl Follower for Workshop {
                 self.turns += 1;
                 self.writes += turn.writes;
                 return Want::Task(match work {
-                    TurnWork::Intents(intents) => Box::pin(self.carry_out(turn, intents)),
+                    TurnWork::Intents(intents) => self.carry_out(turn, intents),
                     TurnWork::Questions(questions) => Box::pin(self.ask(turn, questions)),
                 });
             }
@@ -323,14 +329,15 @@ impl Workshop {
         }
     }
 
-    /// Has it done by whoever is free, so that the next decision need not wait for it.
+    /// Carries out a turn: a small one here while little is under way, any other on the threads for writes, so
+    /// that the next decision need not wait for it.
     fn carry_out(
         &self,
         turn: Reconciliation,
         intents: Vec<ControllerIntent>,
-    ) -> impl Future<Output = Reconciliation> + 'static {
+    ) -> Task<Reconciliation> {
         let controller = self.controllers.get(turn.item.0).copied();
-        let hands = intent_executor::IntentExecutor {
+        let executor = intent_executor::IntentExecutor {
             door: self.door.clone(),
             places: Arc::clone(&self.lookups.places),
             teller: Arc::clone(&self.teller),
@@ -340,16 +347,12 @@ impl Workshop {
                 manager: controller.map_or("", |controller| controller.manager()),
             },
         };
-        let done = tokio::spawn(async move { hands.carry_out(intents).await });
-        async move {
-            match done.await {
-                Ok(refused) => Reconciliation { refused, ..turn },
-                Err(error) => {
-                    tracing::error!(%error, key = ?turn.item.1, "a controller's write broke down");
-                    Reconciliation { broke_down: true, ..turn }
-                }
-            }
+        let in_place = !self.queue.is_busy() && fits_in_place(turn.writes, self.writes);
+        let work = async move { executor.carry_out(intents).await };
+        if in_place {
+            return Box::pin(carried_out(turn, here(work)));
         }
+        Box::pin(carried_out(turn, spawned(tokio::spawn(work))))
     }
 
     fn finish(&mut self, turn: Reconciliation) {
@@ -372,5 +375,76 @@ impl Workshop {
         let finished =
             if failed { Finished::Failed { within } } else { Finished::Done(requeue_after) };
         self.queue.finish(item, finished, took, clock::instant());
+    }
+}
+
+/// Whether a turn is carried out where it was decided, given its writes and all that are under way, its own
+/// included.
+fn fits_in_place(writes: usize, under_way: usize) -> bool {
+    writes <= SMALL_TURN_WRITES && under_way <= WRITES_IN_PLACE
+}
+
+/// What came of a turn; a panic is a fault of this turn alone.
+async fn carried_out(
+    turn: Reconciliation,
+    work: impl Future<Output = Result<Vec<FailedIntent>, String>>,
+) -> Reconciliation {
+    match work.await {
+        Ok(refused) => Reconciliation { refused, ..turn },
+        Err(error) => {
+            tracing::error!(error, key = ?turn.item.1, "a controller's write broke down");
+            Reconciliation { broke_down: true, ..turn }
+        }
+    }
+}
+
+/// Runs on the thread that asks for it.
+async fn here<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let outcome = AssertUnwindSafe(work).catch_unwind().await;
+    outcome.map_err(|panic| tenure_supervise::message(&*panic).to_owned())
+}
+
+/// Waits for a task of another thread.
+async fn spawned<T>(task: tokio::task::JoinHandle<T>) -> Result<T, String> {
+    task.await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/workload-controllers.md.
+    use super::*;
+
+    #[test]
+    fn only_small_turns_are_carried_out_where_they_were_decided_and_only_while_little_is_under_way()
+    {
+        assert!(fits_in_place(1, 1));
+        assert!(fits_in_place(SMALL_TURN_WRITES, WRITES_IN_PLACE));
+        assert!(!fits_in_place(SMALL_TURN_WRITES + 1, SMALL_TURN_WRITES + 1));
+        assert!(!fits_in_place(1, WRITES_IN_PLACE + 1));
+    }
+
+    fn turn() -> Reconciliation {
+        let key = ReconcileKey::new("default", "web");
+        Reconciliation {
+            item: (0, key),
+            requeue_after: None,
+            took: Duration::ZERO,
+            writes: 1,
+            refused: Vec::new(),
+            answers: None,
+            broke_down: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_panics_is_a_fault_of_that_turn_wherever_it_is_carried_out() {
+        let good = async { Vec::new() };
+        assert!(!carried_out(turn(), here(good)).await.broke_down);
+        let panics = async { panic!("planted by a test") };
+        assert_eq!(here(panics).await, Err::<(), _>("planted by a test".to_owned()));
+        let panics = async { panic!("planted by a test") };
+        assert!(carried_out(turn(), here(panics)).await.broke_down);
+        let panics = async { panic!("planted by a test") };
+        assert!(carried_out(turn(), spawned(tokio::spawn(panics))).await.broke_down);
     }
 }

@@ -20,7 +20,7 @@ use crate::event_publisher::EventPublisher;
 use crate::recorder::Notice;
 use crate::view::Places;
 
-/// The hands of one controller.
+/// Writes for one controller.
 pub(crate) struct IntentExecutor {
     pub(crate) door: InternalWriter,
     pub(crate) places: Arc<Places>,

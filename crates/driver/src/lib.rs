@@ -11,7 +11,7 @@
 //! how far it is.
 //!
 //! Threads of its own, so that a large cascade never keeps requests waiting: one on which engines
-//! decide, and some on which the writes of controllers are made ready.
+//! decide and small turns of controllers are carried out, and some for large turns and while much is under way.
 //! Engines decide; nothing here knows a rule.
 #![cfg_attr(
     test,
@@ -249,8 +249,8 @@ impl Driver {
     /// The operating system gives no timer or no thread.
     pub fn run(self, stop: watch::Receiver<bool>) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(hands())
-            .thread_name("hands")
+            .worker_threads(controller_writer_threads())
+            .thread_name("controller-writes")
             // Servers that users name are asked from here: webhooks about writes, and those of APIServices.
             .enable_all()
             .build()?;
@@ -308,8 +308,9 @@ impl Driver {
     }
 }
 
-/// How many threads write for the controllers: half of what there is, the rest is for requests.
-fn hands() -> usize {
+/// How many threads write for the controllers when much is to be done: half of what there is, the rest is for
+/// requests.
+fn controller_writer_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1)
 }
 

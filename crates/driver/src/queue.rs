@@ -185,7 +185,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// A turn has ended, whose decision took so long.
     pub(crate) fn finish(&mut self, key: K, finished: Finished, took: Duration, now: Instant) {
-        let busy = self.depth() > BUSY;
+        let busy = self.is_busy();
         let Some(state) = self.states.get_mut(&key) else { return };
         state.at_work = false;
         self.at_work -= 1;
@@ -236,6 +236,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// How many wait for their turn or are at it.
     pub(crate) fn depth(&self) -> usize {
         self.first.len() + self.waiting.len() + self.held + self.at_work
+    }
+
+    /// Whether so much is to be done that everyone has a break after a turn.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.depth() > BUSY
     }
 
     /// Whether nobody waits, works, or will try again after a failure.

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use tenure_kinds::podspec::{ReferenceKind, template_references};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_podspec::{ReferenceKind, template_references};
 use tenure_retention::{OwnerEntry, SubjectKind, UserKind};
 use tenure_server::internal_writer::OPTED_IN_TEXT;
 use tenure_server::registry::Registry;

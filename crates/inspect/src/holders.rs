@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tenure_podspec::ReferenceKind;
+use tenure_kinds::podspec::ReferenceKind;
 
 use crate::connect::ReadError;
 use crate::facts::ObservedObject;

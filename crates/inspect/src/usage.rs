@@ -15,7 +15,7 @@ mod subject;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
-use tenure_podspec::{ReferenceKind, references};
+use tenure_kinds::podspec::{ReferenceKind, references};
 
 use crate::served::DiscoveredResource;
 

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tenure_machinery::validate::{cidr, objects, text};
 use tenure_machinery::{Object, ObjectExt, Path};
-use tenure_podspec::{WARNINGS_MAX, address_warning};
+
+use crate::podspec::{WARNINGS_MAX, address_warning};
 
 /// What to tell about a network at `path`.
 pub(crate) fn network_warning(value: &str, path: &Path<'_>) -> Option<String> {

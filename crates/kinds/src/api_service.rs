@@ -6,8 +6,8 @@ use tenure_machinery::kind::MetadataTurn;
 use tenure_machinery::meta::validate_meta_again;
 use tenure_machinery::validate::{port_number, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::text::dns_subdomain;
 
+use crate::podspec::text::dns_subdomain;
 use crate::stored::{keep, member, set_status, spec};
 
 /// What a condition may say.

@@ -2,7 +2,8 @@
 //! it may be, what is worth telling (spec/downward-api.md, sections 2, 6 and 7).
 
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path};
-use tenure_podspec::{Withheld, downward_warnings, drop_file_users, owner_reference_uses as uses};
+
+use crate::podspec::{Withheld, downward_warnings, drop_file_users, owner_reference_uses as uses};
 
 /// The members that lead to the pod specification of a kind; none if it holds none.
 #[must_use]

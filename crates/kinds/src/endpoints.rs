@@ -4,7 +4,8 @@ use tenure_machinery::validate::{
     ip, objects, objects_mut, port_number, published_ip_faults, text,
 };
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::{WARNINGS_MAX, address_warning};
+
+use crate::podspec::{WARNINGS_MAX, address_warning};
 
 /// Rules of Endpoints.
 pub(crate) struct EndpointsRules;

@@ -6,9 +6,9 @@ use tenure_machinery::validate::{
     ip, objects, port_name, port_number, text, validate_frozen, validate_one_of,
 };
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::text::{dns_label, dns_subdomain};
 
 use crate::address_warning::balancer_warnings;
+use crate::podspec::text::{dns_label, dns_subdomain};
 use crate::stored::{is_status_write, keep, member, set_status, spec, texts};
 
 /// Rules of Ingress.

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tenure_machinery::network::IpNetwork;
 use tenure_machinery::validate::{ip, same, text, validate_frozen};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::text::dns_subdomain;
 
+use crate::podspec::text::dns_subdomain;
 use crate::stored::{is_new, keep, set_status, spec, texts};
 
 /// Rules of IPAddress.

@@ -37,6 +37,7 @@ mod network_policy;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
+pub mod podspec;
 mod priority;
 mod private_key;
 mod rbac;
@@ -58,5 +59,5 @@ pub mod workloads;
 #[cfg(test)]
 mod check;
 
+pub use crate::podspec::{validate_ephemeral_update, validate_resize};
 pub use table::{GROUP_ORDER, builtin};
-pub use tenure_podspec::{validate_ephemeral_update, validate_resize};

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::pod_security::PodSecurityLevels;
 
+use crate::podspec::pod_security::PodSecurityLevels;
 use crate::stored::{is_new, keep, set_status, texts};
 
 /// Rules of Namespace.

@@ -6,9 +6,9 @@ use tenure_machinery::validate::{
     validate_port_or_name,
 };
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::WARNINGS_MAX;
 
 use crate::address_warning::network_warning;
+use crate::podspec::WARNINGS_MAX;
 use crate::stored::{member, spec, texts};
 
 /// Rules of NetworkPolicy.

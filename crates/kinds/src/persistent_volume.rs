@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::validate::{same, text, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::node_selector_warnings;
 
+use crate::podspec::node_selector_warnings;
 use crate::stored::{is_status_write, keep, member, set_status, spec, texts};
 
 /// Rules of PersistentVolume.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::validate::{same, text, validate_label_selector, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::claim_warnings;
 
 use crate::persistent_volume::{VOLUME_MODES, validate_access_modes};
+use crate::podspec::claim_warnings;
 use crate::stored::{is_status_write, keep, set_status, spec};
 
 /// Rules of PersistentVolumeClaim.

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path};
-use tenure_podspec::template_references;
 
-pub use tenure_podspec::ReferenceKind;
+pub use crate::podspec::ReferenceKind;
+use crate::podspec::template_references;
 
 /// The member that opts in.
 pub const FIELD: &str = "controllersAsOwners";

@@ -6,9 +6,10 @@ use serde_json::Value;
 use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{objects, text, validate_frozen};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::selector::validate_labels;
-use tenure_podspec::text::dns_label;
-use tenure_podspec::{node_label_advice, validate_resource_requirements, validate_tolerations};
+
+use crate::podspec::selector::validate_labels;
+use crate::podspec::text::dns_label;
+use crate::podspec::{node_label_advice, validate_resource_requirements, validate_tolerations};
 
 /// Rules of RuntimeClass.
 pub(crate) struct RuntimeClassRules;

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{ip, objects, objects_mut, same, text};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::{WARNINGS_MAX, address_warning};
 
 use crate::address_warning::{balancer_warnings, network_warning};
+use crate::podspec::{WARNINGS_MAX, address_warning};
 use crate::stored::{is_status_write, keep, set_status, spec, texts};
 use crate::{service_families, service_validate};
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use tenure_machinery::kind::UpdateTurn;
 use tenure_machinery::validate::{objects, same, text, validate_frozen, validate_one_of};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules, name};
-use tenure_podspec::text::dns_subdomain;
-use tenure_podspec::{WARNINGS_MAX, node_label_advice};
 
+use crate::podspec::text::dns_subdomain;
+use crate::podspec::{WARNINGS_MAX, node_label_advice};
 use crate::stored::{keep, spec};
 
 /// Rules of StorageClass.

@@ -57,7 +57,6 @@ const CLOCKS: Rule = Rule {
     rooms: &[
         "crates/kinds/",
         "crates/machinery/",
-        "crates/podspec/",
         "crates/patch/",
         "crates/structural/",
         "crates/schema/",

@@ -1,7 +1,7 @@
 //! The built-in kinds: where each of them names a ConfigMap or Secret.
 
 use serde_json::{Map, Value};
-use tenure_podspec::ReferenceKind::{ConfigMap, Secret};
+use tenure_kinds::podspec::ReferenceKind::{ConfigMap, Secret};
 
 use super::{Looking, items, text};
 use crate::served::DiscoveredResource;

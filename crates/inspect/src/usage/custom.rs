@@ -1,7 +1,7 @@
 //! Kinds that others defined: every text in them may be a name, and a member that speaks of secrets probably is one.
 
 use serde_json::{Map, Value};
-use tenure_podspec::ReferenceKind;
+use tenure_kinds::podspec::ReferenceKind;
 
 use super::{Looking, text};
 

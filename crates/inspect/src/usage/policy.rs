@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 use tenure_core::selector::LabelSelector;
-use tenure_podspec::ReferenceKind;
+use tenure_kinds::podspec::ReferenceKind;
 
 use super::{UsageSubject, Use, text};
 use crate::served::DiscoveredResource;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use tenure_podspec::ReferenceKind;
+use tenure_kinds::podspec::ReferenceKind;
 
 use crate::meta::OwnerReference;
 use crate::unused::UsageState;

@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use tenure_machinery::name::dns_label_faults;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
-use tenure_podspec::selector::{
+
+use crate::podspec::selector::{
     is_empty, is_usable, matches, template_labels, validate_label_selector,
 };
-use tenure_podspec::text::non_negative;
-use tenure_podspec::{default_pod_template, template_warnings, validate_template};
+use crate::podspec::text::non_negative;
+use crate::podspec::{default_pod_template, template_warnings, validate_template};
 
 pub(super) use crate::stored::is_new;
 

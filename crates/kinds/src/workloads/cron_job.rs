@@ -3,12 +3,12 @@
 use serde_json::json;
 use tenure_machinery::schedule::{self, Schedule};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::text;
 
 use super::common::{
     default_template, has_moved, is_new, keep_status, name_warning, not_negative, shown, spec_of,
 };
 use super::job::{default_failure_policy, job_warnings, validate_job_spec};
+use crate::podspec::text;
 
 /// Rules of CronJob.
 pub struct CronJobRules;

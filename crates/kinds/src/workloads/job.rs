@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::selector::{is_usable, matches, template_labels, validate_label_selector};
-use tenure_podspec::text;
 
 use super::common::{
     default_template, has_moved, immutable, is_new, keep_status, labels_mismatch, name_warning,
     not_negative, shown, spec_of, template_warning, validate_counts, validate_spec_template,
 };
 use super::job_policy::validate_policies;
+use crate::podspec::selector::{is_usable, matches, template_labels, validate_label_selector};
+use crate::podspec::text;
 
 const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tenure_machinery::{Errors, Object, ObjectExt, Path};
-use tenure_podspec::text;
 
 use super::common::shown;
+use crate::podspec::text;
 
 /// `podFailurePolicy`, `successPolicy` and `podReplacementPolicy`.
 pub(super) fn validate_policies(spec: &Object, path: &Path<'_>, errors: &mut Errors) {

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::merge_label_keys;
-use tenure_podspec::text;
-use tenure_podspec::{
+
+use super::common::{has_moved, is_new, keep_status, shown, template_warning};
+use crate::podspec::merge_label_keys;
+use crate::podspec::text;
+use crate::podspec::{
     WARNINGS_MAX, address_warning, apply_app_armor_annotations, default_pod_spec,
     default_pod_template, pod_warnings, prepare_ephemeral_update, prepare_resize, qos_class,
     validate_annotation_update, validate_pod, validate_pod_create, validate_pod_update,
     validate_template,
 };
-
-use super::common::{has_moved, is_new, keep_status, shown, template_warning};
 use crate::stored::is_status_write;
 
 /// Rules of Pod.

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::selector::template_labels;
 
 use super::common::{
     default_template, has_moved, immutable, keep_status, labels_mismatch,
@@ -11,6 +10,7 @@ use super::common::{
     validate_long_running, validate_selector, validate_share, validate_share_cap,
     validate_spec_template,
 };
+use crate::podspec::selector::template_labels;
 
 const REPLICA_COUNTS: &[&str] = &[
     "replicas",

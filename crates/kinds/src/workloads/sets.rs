@@ -3,9 +3,6 @@
 use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Cx, Errors, Object, ObjectExt, Path, Rules};
-use tenure_podspec::selector::{is_empty, matches, template_labels, validate_label_selector};
-use tenure_podspec::text;
-use tenure_podspec::{WARNINGS_MAX, claim_warnings, default_claim_spec};
 
 use super::common::{
     default_template, has_moved, immutable, is_new, keep_status, labels_mismatch, not_negative,
@@ -13,6 +10,9 @@ use super::common::{
     validate_collisions, validate_counts, validate_long_running, validate_selector, validate_share,
     validate_share_cap, validate_spec_template,
 };
+use crate::podspec::selector::{is_empty, matches, template_labels, validate_label_selector};
+use crate::podspec::text;
+use crate::podspec::{WARNINGS_MAX, claim_warnings, default_claim_spec};
 
 use crate::stored::is_status_write;
 

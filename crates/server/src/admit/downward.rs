@@ -1,5 +1,5 @@
 //! What the cluster has to say about pods that read themselves: a namespace may forbid that they read their owner
-//! references (spec/downward-api.md R58). Which paths there are is decided in `podspec`.
+//! references (spec/downward-api.md R58). Which paths there are is decided in `kinds::podspec`.
 
 use tenure_kinds::downward::{self, owner_reference_uses};
 use tenure_machinery::status::{Details, StatusCause};

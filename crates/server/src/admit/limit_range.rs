@@ -1,9 +1,9 @@
 //! Pods and claims keep to the LimitRanges of their namespace (R250).
 //!
-//! What a LimitRange fills in and refuses is decided in `podspec`; here it meets the state.
+//! What a LimitRange fills in and refuses is decided in `kinds::podspec`; here it meets the state.
 
+use tenure_kinds::podspec::limit_range::{default_limits, refuse_claim, refuse_pod};
 use tenure_machinery::{Failure, Object, ObjectExt};
-use tenure_podspec::limit_range::{default_limits, refuse_claim, refuse_pod};
 use tenure_world::World;
 
 use crate::admit::Operation;

@@ -6,16 +6,16 @@
 //!   namespaces                   existing pods that a new level would refuse are told, within bounds
 //! ```
 //!
-//! What each level refuses is decided in `podspec`; a namespace without labels costs one look at its record.
+//! What each level refuses is decided in `kinds::podspec`; a namespace without labels costs one look at its record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
-use tenure_podspec::pod_security::{
+use tenure_kinds::podspec::pod_security::{
     LevelVersion, PodSecurityLevel, PodSecurityLevels, Violation, details, evaluate,
     is_significant_update, reasons,
 };
+use tenure_machinery::{Errors, Failure, Kind, Object, ObjectExt};
 use tenure_world::{Record, World};
 
 use crate::admit::{Operation, namespace};

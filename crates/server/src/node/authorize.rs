@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use tenure_podspec::ReferenceKind;
+use tenure_kinds::podspec::ReferenceKind;
 use tenure_rbac::{RequestAttributes, Role};
 use tenure_world::World;
 

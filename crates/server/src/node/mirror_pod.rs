@@ -2,8 +2,8 @@
 //! server would have to hand out for it (R139b); who writes one is not asked here.
 
 use serde_json::Value;
+use tenure_kinds::podspec::{ReferenceKind, template_references};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_podspec::{ReferenceKind, template_references};
 
 use super::related;
 

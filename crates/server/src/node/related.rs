@@ -10,8 +10,8 @@
 //! pod leads nowhere but to itself: the node wrote it.
 
 use serde_json::Value;
+use tenure_kinds::podspec::{ReferenceKind, template_references};
 use tenure_machinery::{Object, ObjectExt};
-use tenure_podspec::{ReferenceKind, template_references};
 use tenure_world::{Record, World};
 
 use super::is_mirror;
