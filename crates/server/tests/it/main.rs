@@ -35,6 +35,7 @@ mod discovery;
 mod downward;
 mod endings;
 mod events;
+mod every_kind;
 mod finalizers;
 mod hostile_rules;
 mod house;
