@@ -27,6 +27,7 @@ pub mod downward;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod ignored;
 mod ingress;
 mod ip_address;
 mod key_pair;
@@ -58,5 +59,6 @@ pub mod workloads;
 #[cfg(test)]
 mod check;
 
+pub use ignored::{IGNORED, IgnoredMember};
 pub use table::{GROUP_ORDER, builtin};
 pub use tenure_podspec::{validate_ephemeral_update, validate_resize};
