@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn r143_a_pod_has_the_name_it_asks_for() {
+    fn r143c_a_pod_has_the_name_it_asks_for() {
         let of = |spec: serde_json::Value| {
             let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
             let pod = pod.as_object().unwrap();

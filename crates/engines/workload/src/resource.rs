@@ -74,6 +74,8 @@ pub enum BuiltinResource {
     PodCertificateRequests,
     /// `admissionregistration.k8s.io/v1` validatingadmissionpolicies.
     ValidatingAdmissionPolicies,
+    /// `storagemigration.k8s.io/v1` storageversionmigrations.
+    StorageVersionMigrations,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -116,6 +118,7 @@ impl BuiltinResource {
         BuiltinResource::IpAddresses,
         BuiltinResource::PodCertificateRequests,
         BuiltinResource::ValidatingAdmissionPolicies,
+        BuiltinResource::StorageVersionMigrations,
     ];
 
     const fn names(self) -> ResourceNames {
@@ -206,6 +209,13 @@ impl BuiltinResource {
                 "v1",
                 "ValidatingAdmissionPolicy",
                 "validatingadmissionpolicies",
+                false,
+            ),
+            BuiltinResource::StorageVersionMigrations => (
+                "storagemigration.k8s.io",
+                "v1",
+                "StorageVersionMigration",
+                "storageversionmigrations",
                 false,
             ),
         }

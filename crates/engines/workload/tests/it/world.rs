@@ -584,6 +584,23 @@ impl World {
                 self.api.get_mut(path).unwrap()["spec"]["replicas"] = replicas.into();
                 Ok(scale.name().to_owned())
             }
+            Act::Touch { path, name } => {
+                self.writes.push(format!("touch {path}"));
+                Ok(name.clone())
+            }
+            Act::RemoveElsewhere { path, name, uid } => {
+                self.writes.push(format!("delete {path} {uid}"));
+                let list = path.strip_suffix(&format!("/{name}")).unwrap();
+                let list = self.api.get_mut(&format!("{list}?limit=500")).unwrap();
+                list["items"].as_array_mut().unwrap().retain_mut(|item| {
+                    let held = item["metadata"].get("finalizers").is_some();
+                    if item["metadata"]["name"] == **name && held {
+                        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                    }
+                    item["metadata"]["name"] != **name || held
+                });
+                Ok(name.clone())
+            }
             Act::Tell(note) => {
                 self.tell(note, "", "");
                 Ok(String::new())
@@ -937,6 +954,8 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
             (Verb::Delete, resource, object.name.clone())
         }
         Act::PutScale { scale, .. } => (Verb::Update, None, scale.name().to_owned()),
+        Act::Touch { name, .. } => (Verb::Update, None, name.clone()),
+        Act::RemoveElsewhere { name, .. } => (Verb::Delete, None, name.clone()),
         Act::Tell(note) => (Verb::Create, Some(note.about.resource), note.about.name.clone()),
     };
     FailedIntent {
