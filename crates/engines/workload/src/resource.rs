@@ -269,6 +269,7 @@ impl BuiltinResource {
             b"admissionregistration.k8s.io" => "admissionregistration.k8s.io/v1",
             b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
             b"networking.k8s.io" => "networking.k8s.io/v1",
+            b"storagemigration.k8s.io" => "storagemigration.k8s.io/v1",
             _ => "v1",
         }
     }

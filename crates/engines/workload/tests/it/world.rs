@@ -137,7 +137,7 @@ pub(crate) struct World {
     objection: Option<Objection>,
     chance: Option<u64>,
     /// The uids of all objects.
-    living: BTreeSet<String>,
+    pub(crate) living: BTreeSet<String>,
     /// Whether an owner went, or an object came whose owner is absent, since the last collection.
     untidy: bool,
 }
@@ -590,15 +590,17 @@ impl World {
             }
             Act::RemoveElsewhere { path, name, uid } => {
                 self.writes.push(format!("delete {path} {uid}"));
-                let list = path.strip_suffix(&format!("/{name}")).unwrap();
-                let list = self.api.get_mut(&format!("{list}?limit=500")).unwrap();
-                list["items"].as_array_mut().unwrap().retain_mut(|item| {
-                    let held = item["metadata"].get("finalizers").is_some();
-                    if item["metadata"]["name"] == **name && held {
-                        item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-                    }
-                    item["metadata"]["name"] != **name || held
-                });
+                let lists = self.api.values_mut().filter_map(|list| list.get_mut("items"));
+                for list in lists.filter_map(Value::as_array_mut) {
+                    list.retain_mut(|item| {
+                        let meant = item["metadata"]["uid"] == **uid;
+                        let held = item["metadata"].get("finalizers").is_some();
+                        if meant && held {
+                            item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                        }
+                        !meant || held
+                    });
+                }
                 Ok(name.clone())
             }
             Act::Tell(note) => {

@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// What is said of a member; `*` stands for all of a type about which nothing is promised.
-    pub fn get(&self, (api_type, member): Key<'_>) -> Option<&Entry> {
+    pub fn get(&self, (api_type, member): Key<'static>) -> Option<&Entry> {
         let found = self.0.get(&(api_type, member));
         found.or_else(|| self.0.get(&(api_type, "*")).filter(|e| matches!(e, Entry::Nothing(_))))
     }

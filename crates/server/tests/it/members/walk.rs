@@ -100,15 +100,17 @@ fn within<'a>(object: &'a mut Value, field: &'static Field) -> &'a mut Value {
         };
     }
     let map = matches!(field.shape, ValueType::Map(_));
-    let entry = match entry {
-        Value::Array(items) => items.first_mut().unwrap(),
-        Value::Object(all) if map => all.values_mut().next().unwrap(),
-        other => other,
+    let inner = if entry.is_array() {
+        entry.as_array_mut().unwrap().first_mut().unwrap()
+    } else if map {
+        entry.as_object_mut().unwrap().values_mut().next().unwrap()
+    } else {
+        entry
     };
-    if !entry.is_object() {
-        *entry = json!({});
+    if !inner.is_object() {
+        *inner = json!({});
     }
-    entry
+    inner
 }
 
 /// A value of a type; of an object what clients must send.
