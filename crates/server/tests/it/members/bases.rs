@@ -46,8 +46,8 @@ fn name(kind: &str) -> &'static str {
 /// A kind by its name; those of two groups and versions look alike.
 fn body(kind: &str, version: &str) -> Value {
     match kind {
-        "ConfigMap" | "Namespace" | "Node" | "PodTemplate" | "Secret" | "ServiceAccount"
-        | "Lease" => json!({}),
+        "ConfigMap" | "Namespace" | "Node" | "Secret" | "ServiceAccount" | "Lease" => json!({}),
+        "PodTemplate" => json!({"template": template()}),
         "ControllerRevision" => json!({"revision": 1, "data": {}}),
         "Deployment" | "ReplicaSet" | "DaemonSet" => json!({"spec": workload()}),
         "StatefulSet" => {
@@ -217,7 +217,8 @@ fn admission(kind: &str) -> Value {
             "validations": [{"expression": "true"}]}}),
         "MutatingAdmissionPolicy" => json!({"spec": {
             "matchConstraints": {"resourceRules": [rule]}, "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression":
+                "[JSONPatch{op: \"remove\", path: \"/a\"}]"}}]}}),
         "ValidatingAdmissionPolicyBinding" => {
             json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}})
         }
@@ -280,6 +281,36 @@ pub fn example(member: &Member, object: &mut Value) -> Option<Value> {
         ("GRPCAction", "mode") => json!("TLS"),
         _ => return None,
     })
+}
+
+/// Completes what was made on the way to a member.
+pub fn dress(member: &Member, object: &mut Value) {
+    let whole = |name: &str| match name {
+        "initContainers" => Some(("", json!({"image": "i", "restartPolicy": "Always"}))),
+        "volumeClaimTemplates" => Some(("metadata", json!({"name": "data"}))),
+        "volumeClaimTemplate" => Some((
+            "spec",
+            json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
+        )),
+        _ => None,
+    };
+    let mut at = object;
+    for name in &member.way {
+        let next = &mut at[*name];
+        at = if next.is_array() { &mut next[0] } else { next };
+        let Some((part, Value::Object(all))) = whole(name) else { continue };
+        if *name == "volumeClaimTemplates" {
+            at["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
+            at["spec"]["resources"] = json!({"requests": {"storage": "1Gi"}});
+            at["metadata"] = json!({});
+        }
+        let within = if part.is_empty() { &mut *at } else { &mut at[part] };
+        if let Some(within) = within.as_object_mut() {
+            all.into_iter().for_each(|(name, value)| {
+                within.entry(name).or_insert(value);
+            });
+        }
+    }
 }
 
 /// The specification of the pod that a member is in.

@@ -65,14 +65,14 @@ impl Member {
         value(&self.field.shape, 0)
     }
 
-    /// Puts a value where the member is; what is missing on the way is made.
+    /// Puts a value where the member is.
+    pub fn set(&self, object: &mut Value, new: Value) {
+        self.parent(object).insert(self.field.json.to_owned(), new);
+    }
+
+    /// Puts a value where the member is, unless one is there; what is missing on the way is made.
     pub fn put(&self, object: &mut Value, new: Value) {
-        let (last, before) = self.fields.split_last().unwrap();
-        let mut at = object;
-        for field in before {
-            at = within(at, field);
-        }
-        at.as_object_mut().unwrap().insert(last.json.to_owned(), new);
+        self.parent(object).entry(self.field.json.to_owned()).or_insert(new);
     }
 
     /// The object that has the member.
