@@ -12,6 +12,8 @@ use crate::runtime::{ContainerLimits, Dns, ImageUser, PodKey, SandboxConfig, Sec
 
 /// The longest name a machine may have.
 const HOSTNAME_MAX: usize = 63;
+/// The domain of the cluster's names.
+const CLUSTER_DOMAIN: &str = "cluster.local";
 
 /// The folder of a pod's logs.
 pub(crate) fn log_folder(logs: &Path, pod: &PodKey) -> PathBuf {
@@ -35,9 +37,6 @@ pub(crate) fn key(pod: &Object) -> PodKey {
 /// How the sandbox of a pod is made.
 pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfig {
     let flag = |name: &str| pod.bool_at(&["spec", name]).unwrap_or_default();
-    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
-    let hostname = hostname.unwrap_or_else(|| pod.name());
-    let cut = hostname.get(..HOSTNAME_MAX).unwrap_or(hostname).trim_end_matches(['-', '.']);
     let containers = pod.list_at(&["spec", "containers"]).iter().filter_map(Value::as_object);
     let ports = containers
         .flat_map(|container| container.list_at(&["ports"]))
@@ -58,7 +57,8 @@ pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfi
     SandboxConfig {
         pod: key(pod),
         attempt,
-        hostname: cut.to_owned(),
+        hostname: hostname(pod),
+        handler: String::new(),
         logs,
         host_network: flag("hostNetwork"),
         host_pid: flag("hostPID"),
@@ -71,6 +71,31 @@ pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfi
         dns: dns(pod, &std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
         ports,
         security: security(pod, &Object::new()),
+    }
+}
+
+/// `hostname`, or the pod's name, as the name of a machine.
+fn short_name(pod: &Object) -> &str {
+    let said = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
+    let name = said.unwrap_or_else(|| pod.name());
+    name.get(..HOSTNAME_MAX).unwrap_or(name).trim_end_matches(['-', '.'])
+}
+
+/// The name with its domain, where the pod has a subdomain.
+fn full_name(pod: &Object) -> Option<String> {
+    let subdomain = pod.str_at(&["spec", "subdomain"]).filter(|name| !name.is_empty())?;
+    Some(format!("{}.{subdomain}.{}.svc.{CLUSTER_DOMAIN}", short_name(pod), pod.namespace()))
+}
+
+/// What a pod sees as its own name: `hostnameOverride` before all, the name with its domain with
+/// `setHostnameAsFQDN`.
+fn hostname(pod: &Object) -> String {
+    let own = pod.str_at(&["spec", "hostnameOverride"]).filter(|name| !name.is_empty());
+    let own = own.filter(|_| pod.bool_at(&["spec", "hostNetwork"]) != Some(true));
+    let whole = pod.bool_at(&["spec", "setHostnameAsFQDN"]) == Some(true);
+    match own {
+        Some(own) => own.to_owned(),
+        None => full_name(pod).filter(|_| whole).unwrap_or_else(|| short_name(pod).to_owned()),
     }
 }
 
@@ -209,9 +234,11 @@ pub(crate) fn hosts(pod: &Object, address: &str) -> String {
          fe00::1\tip6-allnodes\n\
          fe00::2\tip6-allrouters\n",
     );
-    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
-    let hostname = hostname.unwrap_or_else(|| pod.name());
-    text.push_str(&format!("{address}\t{hostname}\n"));
+    let own = pod.str_at(&["spec", "hostnameOverride"]).filter(|name| !name.is_empty());
+    match full_name(pod).filter(|_| own.is_none()) {
+        Some(full) => text.push_str(&format!("{address}\t{full}\t{}\n", short_name(pod))),
+        None => text.push_str(&format!("{address}\t{}\n", own.unwrap_or_else(|| short_name(pod)))),
+    }
     text.push_str(&aliases(pod));
     text
 }
@@ -251,6 +278,27 @@ mod tests {
         let expected = "# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n\
             \n# Entries added by HostAliases.\n1.2.3.4\ta.local\tb.local\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn r143c_a_pod_has_the_name_it_asks_for() {
+        let of = |spec: serde_json::Value| {
+            let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
+            let pod = pod.as_object().unwrap();
+            let hosts = hosts(pod, "1.2.3.4");
+            (sandbox(pod, 0, PathBuf::new()).hostname, hosts.lines().last().unwrap().to_owned())
+        };
+        let plain = |name: &str| (name.to_owned(), format!("1.2.3.4\t{name}"));
+        assert_eq!(of(json!({})), plain("web"));
+        assert_eq!(of(json!({"hostname": "own"})), plain("own"));
+        assert_eq!(of(json!({"hostname": "own", "hostnameOverride": "a.b"})), plain("a.b"));
+        assert_eq!(of(json!({"setHostnameAsFQDN": true})), plain("web"));
+        let full = "own.sub.shop.svc.cluster.local";
+        let lines = format!("1.2.3.4\t{full}\town");
+        let within = json!({"hostname": "own", "subdomain": "sub"});
+        assert_eq!(of(within), ("own".to_owned(), lines.clone()));
+        let whole = json!({"hostname": "own", "subdomain": "sub", "setHostnameAsFQDN": true});
+        assert_eq!(of(whole), (full.to_owned(), lines));
     }
 
     #[test]

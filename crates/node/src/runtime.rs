@@ -264,6 +264,9 @@ pub struct SandboxConfig {
     pub attempt: u32,
     /// The name the pod sees as its own.
     pub hostname: String,
+    /// The handler that its RuntimeClass names; empty without one. Absent from what older agents wrote.
+    #[serde(default)]
+    pub handler: String,
     /// The folder of its logs, absolute.
     pub logs: PathBuf,
     /// Use the network of the node.

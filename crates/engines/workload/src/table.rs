@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::aggregated_owners::AggregatedOwners;
 use crate::api_service::ApiServiceRegistration;
 use crate::autoscaler::HorizontalAutoscalers;
 use crate::certificate_signing::CertificateSigning;
@@ -34,6 +35,7 @@ use crate::service_cidrs::ServiceCidrs;
 use crate::simulated::SimulatedNodes;
 use crate::slices::EndpointSlices;
 use crate::statefulset::StatefulSets;
+use crate::storage_migration::StorageVersionMigrations;
 use crate::system_objects::SystemObjects;
 use crate::taints::{NodeLifecycle, TaintEviction};
 use crate::ttl::TtlAfterFinished;
@@ -71,6 +73,8 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &PodCertificateRequests,
     &ServiceCidrs,
     &RoleAggregation,
+    &AggregatedOwners,
+    &StorageVersionMigrations,
     &PolicyTypes,
     &Scheduler,
     &SimulatedNodes,

@@ -248,6 +248,13 @@ impl ContainerRuntime for ProcessRuntime {
             {
                 return Err(refused(field));
             }
+            if !config.handler.is_empty() {
+                return Err(RuntimeError::Refused(format!(
+                    "no runtime for {:?} is configured: the runtime `process` has no handlers of \
+                     RuntimeClasses; run containers with --runtime cri=SOCKET",
+                    config.handler
+                )));
+            }
             // To take it and do nothing about it would be a lie.
             let own = |name: &&String| {
                 !self.settings.plain && dotted(name) == runtime_info::SHM_RMID_FORCED

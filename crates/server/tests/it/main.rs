@@ -44,6 +44,7 @@ mod invalid_fields;
 mod legacy_tokens;
 mod limits;
 mod list;
+mod members;
 mod mutating_policies;
 mod namespaces;
 mod node;

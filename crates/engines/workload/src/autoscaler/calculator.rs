@@ -12,7 +12,7 @@ use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{Fact, MissingFact};
+use crate::api_question::{Fact, MissingFact};
 use super::metrics::{PodMetric, PodMetrics};
 use crate::view::VersionedObject;
 use crate::{condition, owner, pod, time};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
-use super::answer::{ApiQuestions, MissingFact};
+use crate::api_question::{ApiQuestions, MissingFact};
 use super::behavior::{self, AutoscalerMemory, SizeBounds};
 use super::calculator::RatioTolerance;
 use super::compute::{self, MetricContext, MetricFailure, MetricResult};

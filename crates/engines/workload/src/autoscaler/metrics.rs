@@ -12,7 +12,7 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{ApiQuestions, Fact, MissingFact, escaped, versions};
+use crate::api_question::{ApiQuestions, Fact, MissingFact, escaped, versions};
 use super::target::{qualified, resource_of};
 use crate::time;
 

@@ -10,6 +10,7 @@
     reason = "a test that cannot go on should fail loudly"
 )]
 
+mod aggregated_owners;
 mod autoscaler;
 mod certificate_signing;
 mod claim;
@@ -39,6 +40,7 @@ mod simulated;
 mod statefulset;
 mod statefulset_claims;
 mod statefulset_update;
+mod storage_migration;
 mod system_objects;
 mod taints;
 mod volumes;
