@@ -41,7 +41,7 @@ async fn join(flags: NodeCommand) -> Result<(), CommandError> {
     };
     let name = match flags.node_name.clone() {
         Some(name) => name,
-        None => machine_name()?,
+        None => machine_name("name the node with `--node-name NAME`")?,
     };
     let server = tokio::select! {
         found = server(&path, flags.context.as_deref(), &name) => found?,
@@ -131,11 +131,11 @@ fn problem(error: &dyn std::error::Error) -> CommandError {
 }
 
 /// The name of this machine as nodes are named.
-fn machine_name() -> Result<String, CommandError> {
+pub(crate) fn machine_name(hint: &str) -> Result<String, CommandError> {
     let name = tenure_host::pki::hostname().unwrap_or_default().to_lowercase();
     if name.is_empty() {
         let problem = CommandError::new("this machine has no name");
-        return Err(problem.hint("name the node with `--node-name NAME`"));
+        return Err(problem.hint(hint));
     }
     Ok(name)
 }

@@ -1,0 +1,8 @@
+//! The only clock of this crate. It is read here and nowhere else, and nothing is decided here. What is waited for
+//! is measured by the clock of the runtime.
+#![expect(clippy::disallowed_methods, reason = "the one place of this crate that reads the clock")]
+
+/// Now, as Leases write it.
+pub(crate) fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
