@@ -38,7 +38,8 @@ impl Worker {
             self.shared.events.tell(&self.subject, Grade::Normal, "SandboxChanged", message);
         }
         let logs = container::log_folder(&self.shared.logs, &self.key);
-        let config = container::sandbox(&self.pod, self.attempts, logs);
+        let names = self.shared.name_servers();
+        let config = container::sandbox(&self.pod, self.attempts, logs, names.as_ref());
         self.attempts += 1;
         let old = self.sandbox.as_ref().map(|sandbox| sandbox.id.clone());
         let (shared, out) = (Arc::clone(&self.shared), self.out.clone());
