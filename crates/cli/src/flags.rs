@@ -35,7 +35,10 @@ pub(crate) use inspect::{
 pub(crate) use lifecycle::{
     Delete, Down, KubeconfigCommand, KubeconfigFolder, Logs, StatusOptions,
 };
-pub(crate) use node::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+pub(crate) use node::{
+    EgressFlag, Isolation, NodeCommand, NodeFlags, NodeInfo, NodeSubcommand, PodNetworkFlag,
+    RuntimeFlag,
+};
 pub(crate) use offline::{
     Compact, KeysCommand, KeysFolder, KeysRemove, SnapshotCommand, SnapshotRestore, SnapshotSave,
     Storage,

@@ -34,6 +34,7 @@ pub mod ip_addresses;
 pub mod job;
 pub mod mirroring;
 pub mod namespace;
+pub mod node_ranges;
 pub mod owner;
 pub mod placement;
 pub mod pod;

@@ -20,6 +20,7 @@ use crate::ip_addresses::IpAddresses;
 use crate::job::Jobs;
 use crate::mirroring::MirroredEndpoints;
 use crate::namespace::Namespaces;
+use crate::node_ranges::NodeRanges;
 use crate::pod_certificate_requests::PodCertificateRequests;
 use crate::podgc::PodCollector;
 use crate::policy_types::PolicyTypes;
@@ -58,6 +59,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &CronJobs,
     &HorizontalAutoscalers,
     &DisruptionBudgets,
+    &NodeRanges,
     &NodeLifecycle,
     &TaintEviction,
     &PersistentVolumes,

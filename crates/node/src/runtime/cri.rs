@@ -463,6 +463,7 @@ impl Cri {
             isolation: isolation.collect(),
             danger: None,
             unable: None,
+            pod_network: false,
         })
     }
 }

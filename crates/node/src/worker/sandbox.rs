@@ -51,7 +51,8 @@ impl Worker {
             self.shared.events.tell(&self.subject, Grade::Normal, "SandboxChanged", message);
         }
         let logs = container::log_folder(&self.shared.logs, &self.key);
-        let mut config = container::sandbox(&self.pod, self.attempts, logs);
+        let names = self.shared.name_servers();
+        let mut config = container::sandbox(&self.pod, self.attempts, logs, names.as_ref());
         let class = self.pod.str_at(&["spec", "runtimeClassName"]).map(str::to_owned);
         self.attempts += 1;
         let old = self.sandbox.as_ref().map(|sandbox| sandbox.id.clone());

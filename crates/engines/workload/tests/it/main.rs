@@ -26,6 +26,7 @@ mod job_indexed;
 mod job_random;
 mod mirroring;
 mod namespace;
+mod node_ranges;
 mod podgc;
 mod policy_types;
 mod protection;
