@@ -18,6 +18,7 @@ pub(crate) mod runner;
 mod server_objects;
 mod service_networks;
 mod snapshots;
+mod suite;
 mod version;
 mod workloads;
 
