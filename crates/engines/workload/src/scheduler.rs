@@ -204,6 +204,7 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
         let found = pass.view.get(BuiltinResource::Pods, &next.namespace, &next.name);
         let Some(waiting) = found.as_ref().filter(|pod| waiting(pod)) else { continue };
         if let Some(message) = hopeless.like(waiting) {
+            hold_room(waiting, None, &mut places);
             out.intents.extend(report_unschedulable(pass, waiting, None, message));
             continue;
         }
@@ -225,12 +226,24 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
                 let message = message(places.len(), &why);
                 let (nominated, deletions) = preempt::make_room(waiting, &places, pass.now);
                 out.intents.extend(deletions);
+                hold_room(waiting, nominated.as_deref(), &mut places);
                 out.intents.extend(report_unschedulable(pass, waiting, nominated, &message));
                 hopeless.learn(waiting, message);
             }
         }
     }
     out
+}
+
+/// Keeps the room of a pod that waits for others to leave from the weaker ones that come after it (SC3).
+fn hold_room(waiting: &VersionedObject, nominated: Option<&str>, places: &mut [CandidateNode]) {
+    let earlier = waiting.str_at(&["status", "nominatedNodeName"]);
+    let Some(name) = nominated.or(earlier) else { return };
+    let promised = places.iter_mut().find(|place| place.node.name() == name);
+    let promised = promised.filter(|place| nominated.is_some() || preempt::leaving(waiting, place));
+    if let Some(place) = promised {
+        place.room.take(waiting);
+    }
 }
 
 /// Every node with what is on it.

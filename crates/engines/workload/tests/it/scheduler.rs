@@ -434,3 +434,57 @@ fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
     world.settle();
     assert_eq!(place(&world, "strong"), "n1");
 }
+
+/// A ReplicaSet whose pods have a priority and ask for so much of a rare resource.
+fn rare(name: &str, priority: i64, replicas: usize, each: u32) -> Value {
+    let asked = json!({"example.com/rare": each.to_string()});
+    let container = json!({"name": "c", "resources": {"requests": asked, "limits": asked}});
+    json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"set": name}},
+            "template": {
+                "metadata": {"labels": {"set": name}},
+                "spec": {"schedulerName": "default-scheduler", "priority": priority,
+                    "containers": [container]},
+            },
+        },
+    })
+}
+
+/// Names of the pods of a set: those on the node, and the others.
+fn placed(world: &World, set: &str) -> [Vec<String>; 2] {
+    let pods = world.list(BuiltinResource::Pods);
+    let own = pods.iter().filter(|pod| pod.str_at(&["metadata", "labels", "set"]) == Some(set));
+    let (on, off): (Vec<_>, Vec<_>) =
+        own.partition(|pod| pod.str_at(&["spec", "nodeName"]).is_some());
+    [on, off].map(|pods| pods.iter().map(|pod| pod.name().to_owned()).collect())
+}
+
+#[test]
+fn sc3_sets_of_stronger_pods_drive_those_of_weaker_ones_out() {
+    let mut full = node("n1");
+    full["status"]["allocatable"] = json!({"cpu": "2", "pods": "99", "example.com/rare": "1000"});
+    let mut world = World::of(&["replicaset", "kube-scheduler"]);
+    world.create(full);
+    let sets = [("p1", 1, 5, 40), ("p2", 2, 4, 50), ("p3", 3, 4, 95)];
+    for (name, priority, replicas, each) in sets {
+        world.create(rare(name, priority, replicas, each));
+        world.settle();
+        assert_eq!(placed(&world, name).map(|pods| pods.len()), [replicas, 0], "{name}");
+    }
+    let [first, _] = placed(&world, "p1");
+    world.create(rare("p4", 4, 1, 400));
+    world.settle();
+    for name in &first {
+        world.let_go(name);
+    }
+    world.settle();
+    for (name, placed_now) in [("p2", 4), ("p3", 4), ("p4", 1)] {
+        assert_eq!(placed(&world, name).map(|pods| pods.len()), [placed_now, 0], "{name}");
+    }
+    // The set of the weakest makes others in their place, which wait.
+    let [on, off] = placed(&world, "p1");
+    assert_eq!((on.len(), off.len()), (0, 5));
+    assert!(off.iter().all(|name| !first.contains(name)), "{off:?}");
+}

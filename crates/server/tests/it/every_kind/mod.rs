@@ -128,8 +128,9 @@ impl Target<'_> {
                 let operation = |path: &str, value: &Value| json!({ "op": "add", "path": path, "value": value });
                 let members = change.as_object().unwrap().keys();
                 let members = members.filter(|member| *member != "metadata");
-                let mut patch: Vec<Value> =
-                    members.map(|member| operation(&format!("/{member}"), &whole[member])).collect();
+                let mut patch: Vec<Value> = members
+                    .map(|member| operation(&format!("/{member}"), &whole[member]))
+                    .collect();
                 patch.push(operation("/metadata/annotations", &whole["metadata"]["annotations"]));
                 self.house.patch(&path, JSON_PATCH, patch.into()).await
             }
@@ -200,7 +201,9 @@ async fn discovered(house: &House, row: &Row) -> Value {
 
 /// Insists that a list has so many objects.
 async fn counts(house: &House, path: &str, wanted: usize) {
-    house.until_looks(path, |list| list["items"].as_array().is_some_and(|it| it.len() == wanted)).await;
+    house
+        .until_looks(path, |list| list["items"].as_array().is_some_and(|it| it.len() == wanted))
+        .await;
 }
 
 /// Waits until a watch tells this of an object.

@@ -15,10 +15,20 @@ const RESOURCE: &str = "resource.k8s.io/v1";
 const STORAGE: &str = "storage.k8s.io/v1";
 
 pub(super) fn rows() -> Vec<Row> {
-    [core(), pods(), workloads(), admission(), certificates(), network(), devices(), storage(), others()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        core(),
+        pods(),
+        workloads(),
+        admission(),
+        certificates(),
+        network(),
+        devices(),
+        storage(),
+        others(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A condition with everything that any kind asks for.
@@ -68,7 +78,8 @@ fn core() -> Vec<Row> {
     let fewer = json!({ "spec": { "limits": [
         { "type": "Container", "default": { "cpu": "500m" }, "min": { "cpu": "40m" } },
     ]}});
-    let service = json!({ "spec": { "ports": [{ "name": "http", "port": 80, "protocol": "TCP" }] } });
+    let service =
+        json!({ "spec": { "ports": [{ "name": "http", "port": 80, "protocol": "TCP" }] } });
     let more = json!({ "spec": { "selector": { "app": "a" } } });
     let mut balanced = conditions();
     balanced["loadBalancer"] = json!({ "ingress": [{ "ip": "203.0.113.1" }] });
@@ -87,9 +98,13 @@ fn core() -> Vec<Row> {
             .status(conditions()),
         row("v1", "podtemplates", json!({ "template": template() }))
             .changes(json!({ "template": { "spec": image() } })),
-        row("v1", "replicationcontrollers", json!({ "spec": {
-            "replicas": 1, "selector": { "app": "a" }, "template": template(),
-        }}))
+        row(
+            "v1",
+            "replicationcontrollers",
+            json!({ "spec": {
+                "replicas": 1, "selector": { "app": "a" }, "template": template(),
+            }}),
+        )
         .changes(json!({ "spec": { "replicas": 2, "template": { "spec": image() } } }))
         .status(json!({ "replicas": 1, "readyReplicas": 1, "conditions": condition() })),
         row("v1", "resourcequotas", json!({ "spec": { "hard": { "services": "10" } } }))
@@ -120,7 +135,8 @@ fn pods() -> Vec<Row> {
 
 fn workloads() -> Vec<Row> {
     let selected = json!({ "matchLabels": { "app": "a" } });
-    let replicas = json!({ "spec": { "replicas": 1, "selector": selected, "template": template() } });
+    let replicas =
+        json!({ "spec": { "replicas": 1, "selector": selected, "template": template() } });
     let more = json!({ "spec": { "replicas": 2, "template": { "spec": image() } } });
     let newer = json!({ "spec": { "template": { "spec": image() } } });
     let daemons = json!({ "spec": { "selector": selected, "template": template() } });
@@ -165,7 +181,8 @@ fn admission() -> Vec<Row> {
         "apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["boats"],
     }]});
-    let validating = json!({ "matchConstraints": rules, "validations": [{ "expression": "true" }] });
+    let validating =
+        json!({ "matchConstraints": rules, "validations": [{ "expression": "true" }] });
     let mutating = json!({ "matchConstraints": rules, "reinvocationPolicy": "Never",
         "mutations": [{ "patchType": "ApplyConfiguration",
             "applyConfiguration": { "expression": "Object{}" } }] });
@@ -179,22 +196,35 @@ fn admission() -> Vec<Row> {
         "namespaceSelector": { "matchLabels": { "a": "b" } },
     }}});
     vec![
-        frozen(row(ADMISSION, "validatingadmissionpolicies", json!({ "spec": validating })).wide(), conditions())
-            .changes(lenient.clone()),
-        row(ADMISSION, "validatingadmissionpolicybindings", bound(json!({ "validationActions": ["Deny"] })))
+        frozen(
+            row(ADMISSION, "validatingadmissionpolicies", json!({ "spec": validating })).wide(),
+            conditions(),
+        )
+        .changes(lenient.clone()),
+        row(
+            ADMISSION,
+            "validatingadmissionpolicybindings",
+            bound(json!({ "validationActions": ["Deny"] })),
+        )
+        .wide()
+        .changes(limited.clone()),
+        row(ADMISSION, "mutatingadmissionpolicies", json!({ "spec": mutating }))
             .wide()
-            .changes(limited.clone()),
-        row(ADMISSION, "mutatingadmissionpolicies", json!({ "spec": mutating })).wide().changes(lenient),
+            .changes(lenient),
         row(ADMISSION, "mutatingadmissionpolicybindings", bound(json!({}))).wide().changes(limited),
-        row("apiextensions.k8s.io/v1", "customresourcedefinitions", json!({
-            "metadata": { "name": "boats$.life.example.com" },
-            "spec": {
-                "group": "life.example.com", "scope": "Namespaced",
-                "names": { "plural": "boats$", "kind": "Boat$" },
-                "versions": [{ "name": "v1", "served": true, "storage": true,
-                    "schema": { "openAPIV3Schema": { "type": "object" } } }],
-            },
-        }))
+        row(
+            "apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            json!({
+                "metadata": { "name": "boats$.life.example.com" },
+                "spec": {
+                    "group": "life.example.com", "scope": "Namespaced",
+                    "names": { "plural": "boats$", "kind": "Boat$" },
+                    "versions": [{ "name": "v1", "served": true, "storage": true,
+                        "schema": { "openAPIV3Schema": { "type": "object" } } }],
+                },
+            }),
+        )
         .wide()
         .changes(json!({ "spec": { "names": { "categories": ["afloat"] } } }))
         .status(conditions()),
@@ -229,13 +259,18 @@ fn network() -> Vec<Row> {
         row(NETWORKING, "ingressclasses", json!({ "spec": { "controller": "example.com/a" } }))
             .wide()
             .refuses(json!({ "spec": { "controller": "example.com/b" } })),
-        row(NETWORKING, "ipaddresses", json!({
-            "metadata": { "name": "192.0.2.$" }, "spec": { "parentRef": parent },
-        }))
+        row(
+            NETWORKING,
+            "ipaddresses",
+            json!({
+                "metadata": { "name": "192.0.2.$" }, "spec": { "parentRef": parent },
+            }),
+        )
         .wide()
         .refuses(json!({ "spec": { "parentRef": { "name": "other" } } })),
         frozen(
-            row(NETWORKING, "servicecidrs", json!({ "spec": { "cidrs": ["192.0.$.0/24"] } })).wide(),
+            row(NETWORKING, "servicecidrs", json!({ "spec": { "cidrs": ["192.0.$.0/24"] } }))
+                .wide(),
             conditions(),
         )
         .refuses(json!({ "spec": { "cidrs": ["198.51.100.0/24"] } })),
@@ -243,23 +278,34 @@ fn network() -> Vec<Row> {
 }
 
 fn devices() -> Vec<Row> {
-    let selects = |text: &str| json!({ "spec": { "selectors": [{ "cel": { "expression": text } }] } });
-    let taints = |effect: &str| json!({ "spec": { "taint": { "key": "tried", "effect": effect } } });
-    let claim = |class: &str| json!({ "devices": { "requests": [
-        { "name": "r", "exactly": { "deviceClassName": class } },
-    ]}});
+    let selects =
+        |text: &str| json!({ "spec": { "selectors": [{ "cel": { "expression": text } }] } });
+    let taints =
+        |effect: &str| json!({ "spec": { "taint": { "key": "tried", "effect": effect } } });
+    let claim = |class: &str| {
+        json!({ "devices": { "requests": [
+            { "name": "r", "exactly": { "deviceClassName": class } },
+        ]}})
+    };
     vec![
         row(RESOURCE, "deviceclasses", selects("false")).wide().changes(selects("1 == 0")),
         frozen(row(RESOURCE, "devicetaintrules", taints("None")).wide(), conditions())
             .changes(taints("NoExecute")),
-        frozen(row(RESOURCE, "resourceclaims", json!({ "spec": claim("a") })), json!({ "allocation": {} }))
-            .refuses(json!({ "spec": claim("b") })),
+        frozen(
+            row(RESOURCE, "resourceclaims", json!({ "spec": claim("a") })),
+            json!({ "allocation": {} }),
+        )
+        .refuses(json!({ "spec": claim("b") })),
         row(RESOURCE, "resourceclaimtemplates", json!({ "spec": { "spec": claim("a") } }))
             .refuses(json!({ "spec": { "spec": claim("b") } })),
-        row(RESOURCE, "resourceslices", json!({ "spec": {
-            "driver": "dra.example.com", "nodeName": "none",
-            "pool": { "name": "pool-$", "generation": 1, "resourceSliceCount": 1 },
-        }}))
+        row(
+            RESOURCE,
+            "resourceslices",
+            json!({ "spec": {
+                "driver": "dra.example.com", "nodeName": "none",
+                "pool": { "name": "pool-$", "generation": 1, "resourceSliceCount": 1 },
+            }}),
+        )
         .wide()
         .changes(json!({ "spec": { "devices": [{ "name": "device-0" }] } })),
     ]
@@ -287,23 +333,31 @@ fn storage() -> Vec<Row> {
         row(STORAGE, "csidrivers", json!({ "spec": { "attachRequired": false } }))
             .wide()
             .changes(json!({ "spec": { "requiresRepublish": true } })),
-        row(STORAGE, "csinodes", json!({ "spec": { "drivers": [] } }))
-            .wide()
-            .changes(json!({ "spec": { "drivers": [
+        row(STORAGE, "csinodes", json!({ "spec": { "drivers": [] } })).wide().changes(
+            json!({ "spec": { "drivers": [
                 { "name": "disks.example.com", "nodeID": "n", "topologyKeys": ["zone"] },
-            ]}})),
-        row(STORAGE, "csistoragecapacities", json!({ "storageClassName": "life", "capacity": "1Gi" }))
-            .changes(json!({ "capacity": "2Gi" })),
+            ]}}),
+        ),
+        row(
+            STORAGE,
+            "csistoragecapacities",
+            json!({ "storageClassName": "life", "capacity": "1Gi" }),
+        )
+        .changes(json!({ "capacity": "2Gi" })),
         row(STORAGE, "storageclasses", json!({ "provisioner": "example.com/disks" }))
             .wide()
             .changes(json!({ "allowVolumeExpansion": true }))
             .refuses(json!({ "provisioner": "example.com/others" })),
         frozen(row(STORAGE, "volumeattachments", attachment).wide(), attached)
             .refuses(json!({ "spec": { "nodeName": "m" } })),
-        row(STORAGE, "volumeattributesclasses", json!({ "driverName": "disks.example.com",
-            "parameters": { "speed": "high" } }))
-            .wide()
-            .refuses(json!({ "driverName": "other.example.com" })),
+        row(
+            STORAGE,
+            "volumeattributesclasses",
+            json!({ "driverName": "disks.example.com",
+            "parameters": { "speed": "high" } }),
+        )
+        .wide()
+        .refuses(json!({ "driverName": "other.example.com" })),
     ]
 }
 
@@ -311,17 +365,28 @@ fn others() -> Vec<Row> {
     let flow = json!({ "spec": {
         "priorityLevelConfiguration": { "name": "global-default" }, "matchingPrecedence": 10000,
     }});
-    let level = |shares: u32| json!({ "spec": { "type": "Limited", "limited": {
-        "nominalConcurrencyShares": shares, "limitResponse": { "type": "Reject" },
-    }}});
+    let level = |shares: u32| {
+        json!({ "spec": { "type": "Limited", "limited": {
+            "nominalConcurrencyShares": shares, "limitResponse": { "type": "Reject" },
+        }}})
+    };
     let event = json!({
         "eventTime": "2024-01-02T03:04:05.000006Z", "reportingController": "example.com/c",
         "reportingInstance": "c-1", "action": "Do", "reason": "Test", "note": "a", "type": "Normal",
         "metadata": { "name": "new-$" }, "regarding": { "kind": "Pod", "name": "web", "namespace": "@" },
     });
-    let series = json!({ "series": { "count": 2, "lastObservedTime": "2024-01-02T03:05:05.000006Z" } });
-    let migration = json!({ "spec": { "resource": { "group": "apps", "resource": "deployments" } } });
+    let series =
+        json!({ "series": { "count": 2, "lastObservedTime": "2024-01-02T03:05:05.000006Z" } });
+    let registered = json!({ "metadata": { "name": "v1.group$.example" }, "spec": {
+        "group": "group$.example", "version": "v1", "groupPriorityMinimum": 2000,
+        "versionPriority": 200, "insecureSkipTLSVerify": true,
+        "service": { "name": "absent", "namespace": "default" },
+    }});
+    let migration =
+        json!({ "spec": { "resource": { "group": "apps", "resource": "deployments" } } });
     vec![
+        frozen(row("apiregistration.k8s.io/v1", "apiservices", registered).wide(), conditions())
+            .changes(json!({ "spec": { "versionPriority": 400 } })),
         frozen(row(FLOW, "flowschemas", flow).wide(), conditions())
             .changes(json!({ "spec": { "matchingPrecedence": 9999 } })),
         frozen(row(FLOW, "prioritylevelconfigurations", level(10)).wide(), conditions())
@@ -332,6 +397,9 @@ fn others() -> Vec<Row> {
         row("node.k8s.io/v1", "runtimeclasses", json!({ "handler": "micro" }))
             .wide()
             .refuses(json!({ "handler": "other" })),
-        frozen(row("storagemigration.k8s.io/v1", "storageversionmigrations", migration).wide(), conditions()),
+        frozen(
+            row("storagemigration.k8s.io/v1", "storageversionmigrations", migration).wide(),
+            conditions(),
+        ),
     ]
 }

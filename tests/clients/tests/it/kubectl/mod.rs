@@ -19,6 +19,7 @@ pub(crate) mod runner;
 mod server_objects;
 mod service_networks;
 mod snapshots;
+mod suite;
 mod version;
 mod workloads;
 
