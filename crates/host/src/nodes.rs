@@ -47,7 +47,7 @@ pub struct NodeOptions {
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
-    pub strangers_stay: Duration,
+    pub foreign_sandboxes_stay: Duration,
 }
 
 impl Default for NodeOptions {
@@ -59,7 +59,7 @@ impl Default for NodeOptions {
             },
             backoff: tenure_lifecycle::RestartBackoff::default(),
             eviction: false,
-            strangers_stay: tenure_node::node::STRANGERS_STAY,
+            foreign_sandboxes_stay: tenure_node::node::STRANGERS_STAY,
         }
     }
 }
@@ -205,7 +205,7 @@ fn node(
         room: wanted.options.room.clone(),
         backoff: wanted.options.backoff,
         eviction: wanted.options.eviction,
-        strangers_stay: wanted.options.strangers_stay,
+        foreign_sandboxes_stay: wanted.options.foreign_sandboxes_stay,
         ends_with_agent: !wanted.folder.kept,
         downward: wanted.downward,
         // Of every node of this process, not only of this one.

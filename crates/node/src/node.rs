@@ -88,7 +88,7 @@ pub struct NodeSettings {
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
-    pub strangers_stay: Duration,
+    pub foreign_sandboxes_stay: Duration,
     /// What of this machine no pod may ever be given, besides `folder`: keys, kubeconfigs, data.
     pub private: Vec<PathBuf>,
     /// Whether nobody will look for its containers when this process is gone, so that they must end with it
@@ -118,7 +118,7 @@ impl NodeSettings {
             backoff: RestartBackoff::default(),
             downward: DownwardApiOptions::default(),
             eviction: false,
-            strangers_stay: STRANGERS_STAY,
+            foreign_sandboxes_stay: STRANGERS_STAY,
             private: Vec::new(),
             ends_with_agent: false,
         }
@@ -214,7 +214,7 @@ impl Node {
             host_path: allows_host_path(&settings.runtime),
             private: private(&settings),
             eviction: settings.eviction,
-            strangers_stay: settings.strangers_stay,
+            foreign_sandboxes_stay: settings.foreign_sandboxes_stay,
         })?;
         let service =
             Service::new(&settings.name, Arc::clone(&runtime), agent.pods().clone(), logs);

@@ -41,7 +41,7 @@ pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent
         settings: tenure_downward::DownwardApiOptions::default(),
         host_path: false,
         eviction: false,
-        strangers_stay: Duration::from_secs(60),
+        foreign_sandboxes_stay: Duration::from_secs(60),
     })
     .unwrap()
 }

@@ -24,7 +24,7 @@ type Judged = Result<(), String>;
 pub(crate) fn may(
     state: &World,
     user: &User,
-    asked: &RequestAttributes<'_>,
+    requested: &RequestAttributes<'_>,
     selected: Option<&str>,
 ) -> Option<Judged> {
     let node = node_of(user)?;
@@ -32,7 +32,7 @@ pub(crate) fn may(
         return Some(Err(format!("unknown node for user {:?}", user.name)));
     }
     let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } =
-        *asked
+        *requested
     else {
         return Some(Err(String::new()));
     };
@@ -56,7 +56,7 @@ pub(crate) fn may(
         ("coordination.k8s.io", "leases") => question.lease(),
         ("certificates.k8s.io", "podcertificaterequests") => question.pod_certificate(),
         _ => match FIXED.as_ref() {
-            Some(role) if role.rules.iter().any(|rule| rule.allows(asked)) => Ok(()),
+            Some(role) if role.rules.iter().any(|rule| rule.allows(requested)) => Ok(()),
             _ => Err(String::new()),
         },
     })
