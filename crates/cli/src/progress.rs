@@ -52,7 +52,7 @@ pub(crate) struct ProgressLine {
     /// What is counted, as `objects`.
     unit: Unit,
     begin: Instant,
-    told: Option<Instant>,
+    shown: Option<Instant>,
     rewrites: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Unit {
 impl ProgressLine {
     pub(crate) fn new(what: &'static str, unit: Unit) -> ProgressLine {
         let rewrites = std::io::stderr().is_terminal();
-        ProgressLine { what, unit, begin: clock::instant(), told: None, rewrites }
+        ProgressLine { what, unit, begin: clock::instant(), shown: None, rewrites }
     }
 
     /// So much is done, of so much; whether that was said.
@@ -87,7 +87,7 @@ impl ProgressLine {
         if !self.is_due(now) {
             return false;
         }
-        self.told = Some(now);
+        self.shown = Some(now);
         let line = line(self);
         // The rest of a longer line before is cleared; a closed stderr leaves nobody to tell.
         let text = if self.rewrites { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
@@ -96,10 +96,10 @@ impl ProgressLine {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        match self.told {
+        match self.shown {
             None => now.duration_since(self.begin) >= QUIET,
-            Some(told) if self.rewrites => now.duration_since(told) >= REWRITE_EVERY,
-            Some(told) => now.duration_since(told) >= WRITE_EVERY,
+            Some(shown) if self.rewrites => now.duration_since(shown) >= REWRITE_EVERY,
+            Some(shown) => now.duration_since(shown) >= WRITE_EVERY,
         }
     }
 }
@@ -107,7 +107,7 @@ impl ProgressLine {
 impl Drop for ProgressLine {
     /// Leaves the terminal as it was found.
     fn drop(&mut self) {
-        if self.rewrites && self.told.is_some() {
+        if self.rewrites && self.shown.is_some() {
             let _ = std::io::stderr().lock().write_all(b"\r\x1b[K");
         }
     }
@@ -169,11 +169,11 @@ mod tests {
         assert!(!progress.is_due(progress.begin + Duration::from_millis(900)));
         let first = progress.begin + QUIET;
         assert!(progress.is_due(first));
-        progress.told = Some(first);
+        progress.shown = Some(first);
         assert!(!progress.is_due(first + Duration::from_secs(9)));
         assert!(progress.is_due(first + WRITE_EVERY));
         progress.rewrites = true;
         assert!(progress.is_due(first + REWRITE_EVERY));
-        progress.told = None;
+        progress.shown = None;
     }
 }

@@ -36,7 +36,7 @@ const ACTOR: Actor = Actor { account: "system:apiserver", manager: "kube-apiserv
 
 /// The follower.
 pub(crate) struct ApiServices {
-    door: InternalWriter,
+    writer: InternalWriter,
     /// The Services that APIServices name.
     // INVARIANT: holds exactly the APIServices that name one.
     targets: HashMap<Arc<str>, ServiceTarget>,
@@ -51,9 +51,9 @@ pub(crate) struct Looked {
 }
 
 impl ApiServices {
-    pub(crate) fn new(door: InternalWriter) -> ApiServices {
+    pub(crate) fn new(writer: InternalWriter) -> ApiServices {
         let queue = WorkQueue::new(|_: &Arc<str>| false);
-        ApiServices { door, targets: HashMap::new(), queue, asking: 0 }
+        ApiServices { writer, targets: HashMap::new(), queue, asking: 0 }
     }
 
     /// Takes in an APIService as it is.
@@ -94,7 +94,7 @@ impl Follower for ApiServices {
     }
 
     fn start(&mut self, state: &World) -> Vec<Interest> {
-        *self = ApiServices::new(self.door.clone());
+        *self = ApiServices::new(self.writer.clone());
         for record in state.range(API_SERVICES, None) {
             self.learn(record);
         }
@@ -134,11 +134,11 @@ impl Follower for ApiServices {
             let Some(name) = self.queue.take(now) else { return Want::Rest(self.queue.due()) };
             let target = self.targets.get(&name).cloned();
             self.asking += 1;
-            let door = self.door.clone();
+            let writer = self.writer.clone();
             // Asked by whoever is free: the thread of the engines decides meanwhile.
             let looking = tokio::spawn({
                 let name = Arc::clone(&name);
-                async move { look(&door, &name, target.as_ref()).await }
+                async move { look(&writer, &name, target.as_ref()).await }
             });
             return Want::Task(Box::pin(async move {
                 let failed = Finished::Failed { within: RETRY_WITHIN };
@@ -173,24 +173,24 @@ fn is_only_status(change: &Change) -> bool {
 }
 
 /// Looks at one APIService, and writes what came of it.
-async fn look(door: &InternalWriter, name: &str, target: Option<&ServiceTarget>) -> Finished {
-    let wrong = target.and_then(|target| wrong_before(door, target));
+async fn look(writer: &InternalWriter, name: &str, target: Option<&ServiceTarget>) -> Finished {
+    let wrong = target.and_then(|target| wrong_before(writer, target));
     let mut ended = Finished::Done(target.map(|_| LOOK_AGAIN));
     let availability = match (wrong, target) {
         (_, None) => Availability::local(),
         (Some(wrong), _) => {
-            door.forget_api_service(name);
+            writer.forget_api_service(name);
             wrong
         }
         (None, Some(_)) => {
-            let Some(asked) = door.check_api_service(name).await else { return ended };
-            if asked.is_err() {
+            let Some(requested) = writer.check_api_service(name).await else { return ended };
+            if requested.is_err() {
                 ended = Finished::Failed { within: RETRY_WITHIN };
             }
-            Availability::answered(&asked)
+            Availability::answered(&requested)
         }
     };
-    match write(door, name, target, &availability).await {
+    match write(writer, name, target, &availability).await {
         Ok(()) => ended,
         Err(why) => {
             tracing::debug!(api_service = name, why, "its availability was not written");
@@ -200,8 +200,8 @@ async fn look(door: &InternalWriter, name: &str, target: Option<&ServiceTarget>)
 }
 
 /// What is wrong as far as it can be seen from here.
-fn wrong_before(door: &InternalWriter, target: &ServiceTarget) -> Option<Availability> {
-    let state = door.world().current();
+fn wrong_before(writer: &InternalWriter, target: &ServiceTarget) -> Option<Availability> {
+    let state = writer.world().current();
     let read = |record: &Arc<Record>| -> Object {
         serde_json::from_slice(record.bytes()).unwrap_or_default()
     };
@@ -215,14 +215,14 @@ fn wrong_before(door: &InternalWriter, target: &ServiceTarget) -> Option<Availab
 }
 
 async fn write(
-    door: &InternalWriter,
+    writer: &InternalWriter,
     name: &str,
     target: Option<&ServiceTarget>,
     availability: &Availability,
 ) -> Result<(), String> {
-    let record = door.world().current().get(&format!("{API_SERVICES}{name}")).cloned();
+    let record = writer.world().current().get(&format!("{API_SERVICES}{name}")).cloned();
     let Some(record) = record else { return Ok(()) };
-    let mut object = door.read(&record).map_err(|failure| failure.message)?;
+    let mut object = writer.read(&record).map_err(|failure| failure.message)?;
     // What was asked is about the Service that it named then.
     if ServiceTarget::of(&object).as_ref() != target {
         return Ok(());
@@ -230,7 +230,7 @@ async fn write(
     if !availability.put(&mut object, clock::timestamp()) {
         return Ok(());
     }
-    match door.update(ACTOR, &record, "status", object, Vec::new()).await {
+    match writer.update(ACTOR, &record, "status", object, Vec::new()).await {
         Ok(InternalWriteOutcome::Moved) => Err("it has moved".to_owned()),
         Ok(_) => Ok(()),
         Err(failure) => Err(failure.message),

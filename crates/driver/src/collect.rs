@@ -77,7 +77,7 @@ pub(crate) struct CollectorWriteResult {
 
 /// The collector and everything it holds.
 pub(crate) struct Collector {
-    door: InternalWriter,
+    writer: InternalWriter,
     /// Guards the engine's tables.
     seed: u64,
     engine: OwnershipEngine,
@@ -217,13 +217,13 @@ impl Follower for Collector {
 
 impl Collector {
     pub(crate) fn new(
-        door: InternalWriter,
+        writer: InternalWriter,
         teller: Arc<EventPublisher>,
         keeper: Rc<SharedRetention>,
         seed: u64,
     ) -> Collector {
         Collector {
-            door,
+            writer,
             seed,
             engine: OwnershipEngine::new(ChangeOrder::Total, seed),
             types: TypeTable::default(),
@@ -246,7 +246,7 @@ impl Collector {
         // What was released before is asked about again, because everything is.
         self.keeper.taken(std::mem::take(&mut self.released));
         let (teller, keeper) = (Arc::clone(&self.teller), Rc::clone(&self.keeper));
-        let anew = Collector::new(self.door.clone(), teller, keeper, self.seed);
+        let anew = Collector::new(self.writer.clone(), teller, keeper, self.seed);
         *self = Collector { refusals: self.refusals, ..anew };
     }
 
@@ -268,7 +268,7 @@ impl Collector {
 
     /// Brings the engine's table of types up to what is served now.
     fn learn_kinds(&mut self, revision: Revision, out: &mut Vec<OwnershipIntent>) {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let before = std::mem::take(&mut self.types.types);
         self.types.learn(&kinds, &mut self.engine);
         let types = &self.types.types;
@@ -339,7 +339,7 @@ impl Collector {
 
     /// Tells the engine how an object stands, after it was told how it would.
     fn tell_truth(&mut self, key: &str, uid: &str, out: &mut Vec<OwnershipIntent>) {
-        let state = self.door.world().current();
+        let state = self.writer.world().current();
         let record = state.get(key);
         if record.is_none_or(|record| record.uid() != uid) {
             self.engine.gone(uid, state.revision(), out);
@@ -378,12 +378,12 @@ impl Collector {
             }
             Tried::Ended(ended) => (None, Some(ended)),
         };
-        let (door, orphans) =
-            (self.door.clone(), matches!(write.rule, OwnershipRule::R114 | OwnershipRule::R115));
+        let (writer, orphans) =
+            (self.writer.clone(), matches!(write.rule, OwnershipRule::R114 | OwnershipRule::R115));
         self.orphaning += usize::from(orphans);
         Some(Box::pin(async move {
             let ended = match (submitted, ended) {
-                (Some(submitted), _) => came_of(&door, submitted.outcome().await),
+                (Some(submitted), _) => came_of(&writer, submitted.outcome().await),
                 (None, ended) => ended.unwrap_or(SubmitOutcome::Failed),
             };
             CollectorWriteResult { id, key, uid, orphans, ended }

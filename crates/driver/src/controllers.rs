@@ -52,7 +52,7 @@ type WorkItem = (usize, ReconcileKey);
 
 /// The controllers and everything they hold.
 pub(crate) struct Workshop {
-    door: InternalWriter,
+    writer: InternalWriter,
     controllers: Vec<&'static dyn Controller>,
     lookups: Lookups,
     queue: WorkQueue<WorkItem>,
@@ -119,7 +119,7 @@ impl Follower for Workshop {
         while self.has_room() {
             let Some(item) = self.queue.take(now) else { return Want::Rest(self.queue.due()) };
             // A turn sees all that was written before it, its own writes too (PU5).
-            let state = self.door.world().current();
+            let state = self.writer.world().current();
             if let Some((turn, work)) = self.reconcile(&state, item) {
                 self.turns += 1;
                 self.writes += turn.writes;
@@ -145,7 +145,7 @@ impl Follower for Workshop {
 
 impl Workshop {
     pub(crate) fn new(
-        door: InternalWriter,
+        writer: InternalWriter,
         controllers: Vec<&'static dyn Controller>,
         teller: Arc<EventPublisher>,
         metrics: ControllerMetrics,
@@ -160,8 +160,8 @@ impl Workshop {
             meters.get(*number).into_iter().for_each(|meter| meter.step(step));
         };
         Workshop {
-            lookups: Lookups::new(door.clone(), collector),
-            door,
+            lookups: Lookups::new(writer.clone(), collector),
+            writer,
             controllers,
             queue: WorkQueue::new(comes_first).metered(meter),
             metrics,
@@ -179,7 +179,7 @@ impl Workshop {
         let controllers = std::mem::take(&mut self.controllers);
         let (teller, metrics) = (Arc::clone(&self.teller), self.metrics.clone());
         let collector = self.lookups.collector.take();
-        *self = Workshop::new(self.door.clone(), controllers, teller, metrics, collector);
+        *self = Workshop::new(self.writer.clone(), controllers, teller, metrics, collector);
     }
 
     fn has_room(&self) -> bool {
@@ -223,7 +223,7 @@ impl Workshop {
 
     /// Wakes the keys that wait until objects of any kind are gone.
     fn see_departure(&mut self, state: &World, record: &Record) {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let Some(served) = kinds.stored_at(record.key()) else { return };
         let departure = Departure {
             group: &served.kind.group,
@@ -302,7 +302,7 @@ impl Workshop {
     ) -> impl Future<Output = Reconciliation> + 'static {
         let account =
             self.controllers.get(turn.item.0).map_or("", |controller| controller.account());
-        let client = InternalClient::new(&self.door, account);
+        let client = InternalClient::new(&self.writer, account);
         let asking = tokio::spawn(async move {
             let mut answers = ApiAnswers::new();
             for path in questions {
@@ -338,7 +338,7 @@ impl Workshop {
     ) -> Task<Reconciliation> {
         let controller = self.controllers.get(turn.item.0).copied();
         let executor = intent_executor::IntentExecutor {
-            door: self.door.clone(),
+            writer: self.writer.clone(),
             places: Arc::clone(&self.lookups.places),
             teller: Arc::clone(&self.teller),
             component: controller.map_or("", |controller| controller.component()),

@@ -26,7 +26,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The follower.
 pub(crate) struct EventExpiry {
-    door: InternalWriter,
+    writer: InternalWriter,
     /// How long an event lives after it was last written.
     life: Duration,
     /// What the engine's times are counted from.
@@ -40,18 +40,18 @@ pub(crate) struct EventExpiry {
 pub(crate) struct Stayed(Vec<Arc<str>>);
 
 impl EventExpiry {
-    pub(crate) fn new(door: InternalWriter, life: Duration) -> EventExpiry {
+    pub(crate) fn new(writer: InternalWriter, life: Duration) -> EventExpiry {
         let begin = clock::instant();
-        EventExpiry { door, life, begin, expiry: Expiry::new(life), under_way: 0 }
+        EventExpiry { writer, life, begin, expiry: Expiry::new(life), under_way: 0 }
     }
 }
 
 /// Deletes events that were last written `life` ago, and does nothing else, until the world stops.
-pub async fn run(door: InternalWriter, life: Duration) {
+pub async fn run(writer: InternalWriter, life: Duration) {
     let ((progress, _), (_unheard, silence)) =
         (FollowerProgress::new(NAME), mpsc::unbounded_channel());
-    let world = door.world().clone();
-    follow::run(&world, EventExpiry::new(door, life), silence, progress).await;
+    let world = writer.world().clone();
+    follow::run(&world, EventExpiry::new(writer, life), silence, progress).await;
 }
 
 impl Follower for EventExpiry {
@@ -92,13 +92,13 @@ impl Follower for EventExpiry {
         if keys.is_empty() {
             return Want::Rest(self.expiry.due().and_then(|due| self.begin.checked_add(due)));
         }
-        let state = self.door.world().current();
+        let state = self.writer.world().current();
         let due: Vec<Arc<Record>> =
             keys.iter().filter_map(|key| state.get(key)).map(Arc::clone).collect();
         self.under_way = due.len().max(1);
-        let door = self.door.clone();
+        let writer = self.writer.clone();
         Want::Task(Box::pin(async move {
-            let done = join_all(due.iter().map(|record| door.expire(record))).await;
+            let done = join_all(due.iter().map(|record| writer.expire(record))).await;
             let stayed = due.iter().zip(done).filter_map(|(record, done)| {
                 // An event that was written or deleted meanwhile is seen as a change.
                 let failure = done.err()?;

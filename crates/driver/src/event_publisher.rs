@@ -34,8 +34,8 @@ impl EventPublisher {
 
     /// Tells something, unless too much was told lately.
     pub(crate) fn tell(&self, notice: Notice) {
-        let told = self.recorder().tell(&notice, clock::timestamp());
-        if let Some(telling) = told
+        let reported = self.recorder().tell(&notice, clock::timestamp());
+        if let Some(telling) = reported
             && self.queue.try_send((notice, telling)).is_err()
         {
             tracing::debug!("too many events wait; one was dropped");
@@ -49,20 +49,20 @@ impl EventPublisher {
     /// Writes what was told until nobody is left to tell.
     pub(crate) async fn run(
         &self,
-        door: &InternalWriter,
+        writer: &InternalWriter,
         waiting: &mut mpsc::Receiver<(Notice, Telling)>,
     ) {
         while let Some((notice, telling)) = waiting.recv().await {
             match telling {
-                Telling::New { namespace, event } => create(door, &namespace, event).await,
+                Telling::New { namespace, event } => create(writer, &namespace, event).await,
                 Telling::Again { namespace, name, count, last, message } => {
                     let said = EventUpdate { count, last: &last, message: &message };
-                    if !raise(door, &namespace, &name, &said).await {
+                    if !raise(writer, &namespace, &name, &said).await {
                         // It expired meanwhile: its story goes on in a new one.
                         let now = clock::timestamp();
                         let anew = self.recorder().tell_anew(&notice, &name, now);
                         if let Some(event) = anew {
-                            create(door, &namespace, event).await;
+                            create(writer, &namespace, event).await;
                         }
                     }
                 }
@@ -71,8 +71,8 @@ impl EventPublisher {
     }
 }
 
-async fn create(door: &InternalWriter, namespace: &str, event: Object) {
-    let made = door.create(ACTOR, ("", "events"), namespace, event, Vec::new()).await;
+async fn create(writer: &InternalWriter, namespace: &str, event: Object) {
+    let made = writer.create(ACTOR, ("", "events"), namespace, event, Vec::new()).await;
     if let Err(failure) = made {
         tracing::debug!(namespace, reason = %failure.message, "an event could not be written");
     }
@@ -86,10 +86,15 @@ struct EventUpdate<'a> {
 }
 
 /// Raises the count of an event; false when there is none.
-async fn raise(door: &InternalWriter, namespace: &str, name: &str, said: &EventUpdate<'_>) -> bool {
+async fn raise(
+    writer: &InternalWriter,
+    namespace: &str,
+    name: &str,
+    said: &EventUpdate<'_>,
+) -> bool {
     for _ in 0..TRIES {
-        let Ok(key) = door.key(("", "events"), namespace, name) else { return true };
-        let Some(record) = door.world().current().get(&key).cloned() else { return false };
+        let Ok(key) = writer.key(("", "events"), namespace, name) else { return true };
+        let Some(record) = writer.world().current().get(&key).cloned() else { return false };
         let Ok(Value::Object(mut event)) = serde_json::from_slice(record.bytes()) else {
             return true;
         };
@@ -97,7 +102,7 @@ async fn raise(door: &InternalWriter, namespace: &str, name: &str, said: &EventU
         event.insert("count".into(), said.count.max(known).into());
         event.insert("lastTimestamp".into(), said.last.into());
         event.insert("message".into(), said.message.into());
-        match door.update(ACTOR, &record, "", event, Vec::new()).await {
+        match writer.update(ACTOR, &record, "", event, Vec::new()).await {
             Ok(InternalWriteOutcome::Moved) => {}
             Ok(InternalWriteOutcome::Gone) => return false,
             Ok(InternalWriteOutcome::Stored(_)) | Err(_) => return true,

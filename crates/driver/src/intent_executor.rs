@@ -22,7 +22,7 @@ use crate::view::Places;
 
 /// Writes for one controller.
 pub(crate) struct IntentExecutor {
-    pub(crate) door: InternalWriter,
+    pub(crate) writer: InternalWriter,
     pub(crate) places: Arc<Places>,
     pub(crate) teller: Arc<EventPublisher>,
     /// The source of its events.
@@ -93,15 +93,15 @@ impl IntentExecutor {
             Act::Create { resource, object } => {
                 let namespace = object.namespace().to_owned();
                 let at = (resource.group(), resource.plural());
-                let made = self.door.create(self.actor, at, &namespace, *object, guards).await?;
+                let made = self.writer.create(self.actor, at, &namespace, *object, guards).await?;
                 Ok(made.name().to_owned())
             }
-            Act::Update { resource, object, door, revision } => {
+            Act::Update { resource, object, endpoint, revision } => {
                 let record = self.record(resource, object.namespace(), object.name())?;
                 check_revision(resource, &record, Some(revision))?;
                 let written = self
-                    .door
-                    .update(self.actor, &record, door.subresource(), *object, guards)
+                    .writer
+                    .update(self.actor, &record, endpoint.subresource(), *object, guards)
                     .await?;
                 self.settled(resource, &record, &written)
             }
@@ -123,7 +123,7 @@ impl IntentExecutor {
                     };
                     check_revision(resource, &record, revision)?;
                     let written = self
-                        .door
+                        .writer
                         .delete(
                             self.actor,
                             &record,
@@ -144,8 +144,8 @@ impl IntentExecutor {
             Act::Remove { object, propagation } => {
                 let propagation = propagation.map(propagated);
                 loop {
-                    let state = self.door.world().current();
-                    let key = self.door.kinds().key_of(
+                    let state = self.writer.world().current();
+                    let key = self.writer.kinds().key_of(
                         &object.group,
                         &object.resource,
                         &object.namespace,
@@ -157,7 +157,7 @@ impl IntentExecutor {
                     };
                     let actor = self.actor;
                     let written =
-                        self.door.delete(actor, &record, propagation, None, Vec::new()).await?;
+                        self.writer.delete(actor, &record, propagation, None, Vec::new()).await?;
                     if !matches!(written, InternalWriteOutcome::Moved) {
                         return Ok(object.name);
                     }
@@ -166,16 +166,16 @@ impl IntentExecutor {
             Act::Apply { resource, config } => {
                 let at = (resource.group(), resource.plural());
                 let name = config.name().to_owned();
-                self.door.apply(self.actor, at, *config).await?;
+                self.writer.apply(self.actor, at, *config).await?;
                 Ok(name)
             }
             Act::IssueToken { mut object, revision, account, account_uid } => {
                 let (at, namespace) = (BuiltinResource::Secrets, object.namespace().to_owned());
                 let record = self.record(at, &namespace, object.name())?;
                 check_revision(at, &record, Some(revision))?;
-                let token = self.door.issue_token(&record, &account, &account_uid)?;
+                let token = self.writer.issue_token(&record, &account, &account_uid)?;
                 object.map_mut("data").insert("token".into(), token.into());
-                let written = self.door.update(self.actor, &record, "", *object, guards).await?;
+                let written = self.writer.update(self.actor, &record, "", *object, guards).await?;
                 self.settled(at, &record, &written)
             }
             Act::SignCertificate { approved, revision, node, request } => {
@@ -185,7 +185,7 @@ impl IntentExecutor {
                 self.check_types(*policy, revision, guards).await
             }
             Act::PutScale { path, scale } => {
-                let client = InternalClient::new(&self.door, self.actor.account);
+                let client = InternalClient::new(&self.writer, self.actor.account);
                 client.put(self.actor.manager, &path, &scale).await?;
                 Ok(scale.name().to_owned())
             }
@@ -220,7 +220,7 @@ impl IntentExecutor {
         let at = BuiltinResource::ValidatingAdmissionPolicies;
         let record = self.record(at, "", policy.name())?;
         check_revision(at, &record, Some(revision))?;
-        let warnings = self.door.expression_warnings(self.actor, &record, &policy).await?;
+        let warnings = self.writer.expression_warnings(self.actor, &record, &policy).await?;
         let generation = policy.int_at(&["metadata", "generation"]);
         let status = policy.map_mut("status");
         status.insert("observedGeneration".into(), generation.into());
@@ -229,7 +229,7 @@ impl IntentExecutor {
             false => json!({ "expressionWarnings": warnings }),
         };
         status.insert("typeChecking".into(), checked);
-        let written = self.door.update(self.actor, &record, "status", policy, guards).await?;
+        let written = self.writer.update(self.actor, &record, "status", policy, guards).await?;
         self.settled(at, &record, &written)
     }
 
@@ -245,18 +245,18 @@ impl IntentExecutor {
         let at = BuiltinResource::CertificateSigningRequests;
         let record = self.record(at, "", approved.name())?;
         check_revision(at, &record, Some(revision))?;
-        let Some(signed) = self.door.sign_certificate(request, node) else {
+        let Some(signed) = self.writer.sign_certificate(request, node) else {
             // Nobody signs here: the request waits for somebody else.
             return Ok(approved.name().to_owned());
         };
         let certificate = signed.map_err(|why| Failure::new(422, UNSIGNED, why))?;
         let mut signed = approved.clone();
-        let written = self.door.update(self.actor, &record, "approval", approved, guards).await?;
+        let written = self.writer.update(self.actor, &record, "approval", approved, guards).await?;
         let InternalWriteOutcome::Stored(record) = written else {
             return Err(moved(at, record.name()));
         };
         signed.map_mut("status").insert("certificate".into(), certificate.into());
-        let written = self.door.update(self.actor, &record, "status", signed, Vec::new()).await?;
+        let written = self.writer.update(self.actor, &record, "status", signed, Vec::new()).await?;
         self.settled(at, &record, &written)
     }
 
@@ -266,7 +266,7 @@ impl IntentExecutor {
         namespace: &str,
         name: &str,
     ) -> Result<Arc<Record>, Failure> {
-        let state = self.door.world().current();
+        let state = self.writer.world().current();
         let record = state.get(&self.places.key(at, namespace, name)).cloned();
         record.ok_or_else(|| Failure::not_found(at.group(), at.plural(), name))
     }
@@ -297,12 +297,12 @@ impl IntentExecutor {
                 revision: *revision,
             }],
             Reliance::NoInstances { definition } => {
-                let kinds = self.door.kinds();
+                let kinds = self.writer.kinds();
                 let kind = kinds.defined_by(definition);
                 kind.map(|served| vacant(served.prefix.clone())).into_iter().collect()
             }
             Reliance::NamespaceEmpty { namespace } => {
-                let kinds = self.door.kinds();
+                let kinds = self.writer.kinds();
                 kinds.in_namespaces().map(|served| vacant(served.collection(namespace))).collect()
             }
         }

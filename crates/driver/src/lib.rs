@@ -172,7 +172,7 @@ impl Controllers {
 
 /// The followers of one process, ready to run.
 pub struct Driver {
-    door: InternalWriter,
+    writer: InternalWriter,
     seed: u64,
     controllers: Controllers,
     progress: [FollowerProgress; 5],
@@ -196,7 +196,7 @@ pub struct Engines {
     workshop: Observer,
     expiry: Option<Observer>,
     api_services: Observer,
-    shelves: RetentionPrefixes,
+    prefixes: RetentionPrefixes,
     metrics: DriverMetrics,
     questions: mpsc::UnboundedSender<collect::CollectorMessage>,
 }
@@ -205,7 +205,7 @@ impl Driver {
     /// A driver that writes through this, and what may be asked of it; the seed guards hash tables.
     #[must_use]
     pub fn new(
-        door: InternalWriter,
+        writer: InternalWriter,
         seed: u64,
         controllers: Controllers,
     ) -> (Driver, Arc<Engines>) {
@@ -218,19 +218,19 @@ impl Driver {
         let (questions, nudges) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let observed = collecting.clone();
         let engines = Engines {
-            world: door.world().clone(),
+            world: writer.world().clone(),
             collector: controllers.collects.then_some(collecting),
             retainer: controllers.keeps.then_some(retaining),
             workshop: working,
             expiry: controllers.event_life.map(|_| expiring),
             api_services: checking,
-            shelves: RetentionPrefixes::new(&door.kinds()),
+            prefixes: RetentionPrefixes::new(&writer.kinds()),
             metrics: DriverMetrics::new(&metrics, &counters),
             questions: questions.0.clone(),
         };
         let progress = [collector, retainer, workshop, expiry, checker];
         let driver = Driver {
-            door,
+            writer,
             seed,
             controllers,
             progress,
@@ -261,42 +261,42 @@ impl Driver {
     /// Runs wherever it is polled, inside a [`tokio::task::LocalSet`], until the world stops or the end
     /// is asked for.
     pub async fn follow(self, mut stop: watch::Receiver<bool>) {
-        let Driver { door, seed, controllers, progress, observed, counters, metrics, .. } = self;
+        let Driver { writer, seed, controllers, progress, observed, counters, metrics, .. } = self;
         let (questions, nudges) = (self.questions, self.nudges);
         let [collecting, retaining, working, expiring, checking] = progress;
-        let world = door.world().clone();
+        let world = writer.world().clone();
         let (teller, waiting) = EventPublisher::new();
         let teller = Arc::new(teller);
-        let (telling, events) = (Arc::clone(&teller), door.clone());
+        let (telling, events) = (Arc::clone(&teller), writer.clone());
         let waiting = Rc::new(Mutex::new(waiting));
         tokio::task::spawn_local(keep_running("events of controllers", move || {
             let (telling, events) = (Arc::clone(&telling), events.clone());
             let waiting = Rc::clone(&waiting);
             async move { telling.run(&events, &mut *waiting.lock().await).await }
         }));
-        let (registering, count) = (door.clone(), controllers.nodes);
+        let (registering, count) = (writer.clone(), controllers.nodes);
         tokio::task::spawn_local(keep_running("simulated nodes", move || {
             nodes::register(registering.clone(), count)
         }));
         let (_unused, nothing) = mpsc::unbounded_channel();
         let (_unheard, silence) = mpsc::unbounded_channel();
         let (_unsaid, quiet) = mpsc::unbounded_channel();
-        let checker = ApiServices::new(door.clone());
-        let expiry = EventExpiry::new(door.clone(), controllers.event_life.unwrap_or_default());
+        let checker = ApiServices::new(writer.clone());
+        let expiry = EventExpiry::new(writer.clone(), controllers.event_life.unwrap_or_default());
         let expires = controllers.event_life.is_some();
         let observed = controllers.collects.then_some(observed);
         let list = controllers.list;
-        let workshop = Workshop::new(door.clone(), list, Arc::clone(&teller), metrics, observed);
+        let workshop = Workshop::new(writer.clone(), list, Arc::clone(&teller), metrics, observed);
         let settings = tenure_retention::RetentionEngineSettings {
             draining: !controllers.retains,
             ..Default::default()
         };
         let (to_collector, to_retainer) = (questions.0, nudges.0);
         let keeper =
-            SharedRetention::new(&door.kinds(), settings, counters, to_collector, to_retainer);
+            SharedRetention::new(&writer.kinds(), settings, counters, to_collector, to_retainer);
         let keeper = Rc::new(keeper);
-        let retainer = Retainer::new(door.clone(), Rc::clone(&keeper), Arc::clone(&teller));
-        let collector = Collector::new(door, teller, keeper, seed);
+        let retainer = Retainer::new(writer.clone(), Rc::clone(&keeper), Arc::clone(&teller));
+        let collector = Collector::new(writer, teller, keeper, seed);
         tokio::select! {
             () = follow::run(&world, collector, questions.1, collecting), if controllers.collects => {}
             () = follow::run(&world, retainer, nudges.1, retaining), if controllers.keeps => {}
@@ -420,7 +420,7 @@ impl Engines {
             })
         };
         state.revision() >= upto
-            && !self.shelves.within("", subjects).any(|(prefix, _)| newer(&prefix))
+            && !self.prefixes.within("", subjects).any(|(prefix, _)| newer(&prefix))
     }
 }
 

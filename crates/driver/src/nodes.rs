@@ -13,26 +13,27 @@ const ACTOR: Actor = Actor { account: "node-controller", manager: "kubelet" };
 const AT_ONCE: usize = 256;
 
 /// Makes sure that there are this many nodes, and a class of storage for their pods.
-pub(crate) async fn register(door: InternalWriter, count: u16) {
+pub(crate) async fn register(writer: InternalWriter, count: u16) {
     if count == 0 {
         return;
     }
-    ensure(&door, ("storage.k8s.io", "storageclasses"), volumes::default_class()).await;
+    ensure(&writer, ("storage.k8s.io", "storageclasses"), volumes::default_class()).await;
     let nodes = (1..=count).map(|number| {
         let node = simulated::node(number, clock::timestamp());
-        ensure(&door, ("", "nodes"), node)
+        ensure(&writer, ("", "nodes"), node)
     });
     futures::stream::iter(nodes).buffered(AT_ONCE).for_each(|()| async {}).await;
 }
 
 /// Creates an object unless there is one of its name.
-async fn ensure(door: &InternalWriter, at: (&str, &str), object: Object) {
+async fn ensure(writer: &InternalWriter, at: (&str, &str), object: Object) {
     let name = object.name().to_owned();
-    let known = door.key(at, "", &name).is_ok_and(|key| door.world().current().get(&key).is_some());
+    let known =
+        writer.key(at, "", &name).is_ok_and(|key| writer.world().current().get(&key).is_some());
     if known {
         return;
     }
-    if let Err(failure) = door.create(ACTOR, at, "", object, Vec::new()).await {
+    if let Err(failure) = writer.create(ACTOR, at, "", object, Vec::new()).await {
         warn_unregistered(&name, &failure);
     }
 }

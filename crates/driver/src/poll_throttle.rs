@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock;
+
 /// How long changes gather after a look in vain.
 const BREATH: Duration = Duration::from_millis(5);
 
@@ -19,7 +21,7 @@ pub(crate) struct PollThrottle {
 impl PollThrottle {
     /// The follower has looked at what there was, and found something to do or not.
     pub(crate) fn looked(&mut self, found: bool) {
-        self.not_before = (!found).then(|| Instant::now() + BREATH);
+        self.not_before = (!found).then(|| clock::timer_instant() + BREATH);
     }
 
     /// Waits until there is something to read and it is time to.

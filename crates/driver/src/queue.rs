@@ -277,8 +277,8 @@ mod tests {
 
     #[test]
     fn whoever_measures_is_told_of_each_turn_once() {
-        let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-        let steps = std::rc::Rc::clone(&told);
+        let reported = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let steps = std::rc::Rc::clone(&reported);
         let (queue, now) = queue();
         let mut queue = queue.metered(move |key, step| steps.borrow_mut().push((*key, step)));
         queue.wake("a");
@@ -292,16 +292,19 @@ mod tests {
         queue.finish("a", FAILED, Duration::ZERO, end);
         queue.take(end);
         queue.finish("a", Finished::Done(None), Duration::ZERO, end);
-        let told = told.borrow();
-        let adds = told.iter().filter(|(_, step)| *step == QueueStep::Added).count();
-        assert_eq!((told.len(), adds), (6, 2), "{told:?}");
+        let reported = reported.borrow();
+        let adds = reported.iter().filter(|(_, step)| *step == QueueStep::Added).count();
+        assert_eq!((reported.len(), adds), (6, 2), "{reported:?}");
         let worked = Duration::from_secs(2);
-        assert!(told.contains(&("a", QueueStep::Finished { worked, failed: true })), "{told:?}");
-        let waited = told.iter().find_map(|(_, step)| match step {
+        assert!(
+            reported.contains(&("a", QueueStep::Finished { worked, failed: true })),
+            "{reported:?}"
+        );
+        let waited = reported.iter().find_map(|(_, step)| match step {
             QueueStep::Taken { waited } => Some(waited.as_secs()),
             _ => None,
         });
-        assert!(waited.is_some_and(|seconds| (3590..=3600).contains(&seconds)), "{told:?}");
+        assert!(waited.is_some_and(|seconds| (3590..=3600).contains(&seconds)), "{reported:?}");
     }
 
     #[test]

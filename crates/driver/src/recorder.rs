@@ -281,8 +281,8 @@ mod tests {
     fn r21_many_that_differ_only_in_words_are_combined() {
         let mut recorder = EventRecorder::default();
         for number in 0..ALIKE_MAX - 1 {
-            let told = recorder.tell(&notice(&number.to_string()), at(0));
-            assert!(matches!(told, Some(Telling::New { .. })), "{told:?}");
+            let reported = recorder.tell(&notice(&number.to_string()), at(0));
+            assert!(matches!(reported, Some(Telling::New { .. })), "{reported:?}");
         }
         let Some(Telling::New { event, .. }) = recorder.tell(&notice("x"), at(1)) else { panic!() };
         assert_eq!(event["message"], "(combined from similar events): x");
@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn r21_a_burst_ends_after_25_and_one_follows_each_300_seconds() {
         let mut recorder = EventRecorder::default();
-        let told = (0..40).filter(|_| recorder.tell(&notice("a"), at(0)).is_some()).count();
-        assert_eq!(told, 25);
+        let reported = (0..40).filter(|_| recorder.tell(&notice("a"), at(0)).is_some()).count();
+        assert_eq!(reported, 25);
         assert!(recorder.tell(&notice("a"), at(299)).is_none());
         assert!(recorder.tell(&notice("a"), at(301)).is_some());
     }

@@ -47,7 +47,7 @@ const NAMES_MAX: usize = 3;
 
 /// The follower.
 pub(crate) struct Retainer {
-    door: InternalWriter,
+    writer: InternalWriter,
     kinds: Arc<Registry>,
     keeper: Rc<SharedRetention>,
     teller: Arc<EventPublisher>,
@@ -88,7 +88,7 @@ impl Follower for Retainer {
 
     fn start(&mut self, state: &World) -> Vec<Interest> {
         self.keeper.clear();
-        self.kinds = self.door.kinds();
+        self.kinds = self.writer.kinds();
         self.waiting.clear();
         self.under_way = 0;
         let namespaces = self.opted_in(state);
@@ -166,13 +166,13 @@ impl Follower for Retainer {
 
 impl Retainer {
     pub(crate) fn new(
-        door: InternalWriter,
+        writer: InternalWriter,
         keeper: Rc<SharedRetention>,
         teller: Arc<EventPublisher>,
     ) -> Retainer {
-        let kinds = door.kinds();
+        let kinds = writer.kinds();
         let (waiting, mode) = (VecDeque::new(), RetentionMode::Dozing);
-        Retainer { door, kinds, keeper, teller, waiting, under_way: 0, mode }
+        Retainer { writer, kinds, keeper, teller, waiting, under_way: 0, mode }
     }
 
     fn depth(&self) -> usize {
@@ -182,7 +182,7 @@ impl Retainer {
     /// Where ConfigMaps and Secrets are stored.
     fn subject_prefixes(&self) -> impl Iterator<Item = String> {
         let subjects = |stored: RetentionKind| matches!(stored, RetentionKind::Subject(_));
-        self.keeper.shelves.within("", subjects).map(|(prefix, _)| prefix)
+        self.keeper.prefixes.within("", subjects).map(|(prefix, _)| prefix)
     }
 
     /// The namespaces in which somebody opted in.
@@ -222,7 +222,7 @@ impl Retainer {
         &self,
         intent: RetentionIntent,
     ) -> Option<impl Future<Output = RetentionWriteResult> + 'static + use<>> {
-        let state = self.door.world().current();
+        let state = self.writer.world().current();
         let (tried, mut concluded) = match intent {
             RetentionIntent::Report(finding) => {
                 self.teller.tell(notice(&finding));
@@ -260,7 +260,7 @@ impl Retainer {
                 (tried, concluded)
             }
         };
-        let world = self.door.world().clone();
+        let world = self.writer.world().clone();
         Some(async move {
             let written = match tried {
                 Some(Ok(Some(submitted))) => submitted.outcome().await,
@@ -298,7 +298,7 @@ impl Retainer {
         uid: &str,
         revision: Revision,
     ) -> Option<&'a Arc<Record>> {
-        let record = state.get(&self.keeper.shelves.key(key.kind, &key.namespace, &key.name))?;
+        let record = state.get(&self.keeper.prefixes.key(key.kind, &key.namespace, &key.name))?;
         (record.uid() == uid && record.revision() == revision).then_some(record)
     }
 
@@ -310,8 +310,8 @@ impl Retainer {
     ) -> Result<Option<SubmittedWrite>, Failure> {
         let standing = WriteTarget::Stored(record);
         let edit = |metadata: &mut Object| edit_owners(metadata, add, remove);
-        match self.door.prepare_edit(ACTOR, &standing, Vec::new(), edit)? {
-            PrepareOutcome::Ready(ready) => self.door.submit(ready).map(Some),
+        match self.writer.prepare_edit(ACTOR, &standing, Vec::new(), edit)? {
+            PrepareOutcome::Ready(ready) => self.writer.submit(ready).map(Some),
             PrepareOutcome::Nothing | PrepareOutcome::Early => Ok(None),
         }
     }
@@ -324,11 +324,11 @@ impl Retainer {
         let standing = WriteTarget::Stored(record);
         let guards = vec![self.keeper.unmentioned(key, self.keeper.known().seen)];
         let background = Some(RequestedPropagation::Background);
-        match self.door.prepare_delete(ACTOR, &standing, background, None, guards)? {
+        match self.writer.prepare_delete(ACTOR, &standing, background, None, guards)? {
             PrepareOutcome::Ready(ready) => {
                 self.teller.tell(collected(record));
                 more(&self.keeper.counters.collections, 1);
-                self.door.submit(ready).map(Some)
+                self.writer.submit(ready).map(Some)
             }
             PrepareOutcome::Nothing | PrepareOutcome::Early => Ok(None),
         }

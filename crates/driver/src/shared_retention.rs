@@ -143,7 +143,7 @@ pub(crate) struct Nudge;
 /// The shared part.
 pub(crate) struct SharedRetention {
     known: RefCell<RetentionState>,
-    pub(crate) shelves: RetentionPrefixes,
+    pub(crate) prefixes: RetentionPrefixes,
     settings: RetentionEngineSettings,
     began: Instant,
     /// To the collector.
@@ -175,7 +175,7 @@ impl SharedRetention {
         };
         SharedRetention {
             known: RefCell::new(known),
-            shelves: RetentionPrefixes::new(kinds),
+            prefixes: RetentionPrefixes::new(kinds),
             settings,
             began: clock::instant(),
             released,
@@ -226,7 +226,7 @@ impl SharedRetention {
 
     /// Asks for the collector whether an object as it is stored may be deleted (retention R50).
     pub(crate) fn ask(&self, record: &Record) -> CollectionDecision {
-        let Some(RetentionKind::Subject(kind)) = self.shelves.at(record.key()) else {
+        let Some(RetentionKind::Subject(kind)) = self.prefixes.at(record.key()) else {
             return CollectionDecision::Free;
         };
         if !retention_facts::opted_in(record) {
@@ -250,7 +250,7 @@ impl SharedRetention {
     /// That nobody who was written after a revision mentions a subject.
     pub(crate) fn unmentioned(&self, key: &SubjectKey, seen: Revision) -> Precondition {
         let users = |stored: RetentionKind| matches!(stored, RetentionKind::User(_));
-        let prefixes = self.shelves.within(&key.namespace, users).map(|(prefix, _)| prefix.into());
+        let prefixes = self.prefixes.within(&key.namespace, users).map(|(prefix, _)| prefix.into());
         Precondition::Unmentioned { prefixes: prefixes.collect(), text: key.name.clone(), seen }
     }
 
@@ -285,7 +285,7 @@ impl SharedRetention {
     pub(crate) fn activate(&self, kinds: &Registry, state: &World, namespace: &str) {
         let users = !self.settings.draining;
         let mut known = self.known();
-        for (prefix, stored) in self.shelves.within(namespace, |_| true) {
+        for (prefix, stored) in self.prefixes.within(namespace, |_| true) {
             for record in state.range(&prefix, None) {
                 match stored {
                     RetentionKind::Subject(kind) if retention_facts::opted_in(record) => {
@@ -303,7 +303,7 @@ impl SharedRetention {
 
     /// Takes in a change; gives back true when its namespace has to be followed from now on.
     pub(crate) fn see(&self, kinds: &Registry, change: &Change) -> bool {
-        let Some(stored) = self.shelves.at(&change.key) else { return false };
+        let Some(stored) = self.prefixes.at(&change.key) else { return false };
         let Some(record) = change.after.as_ref().or(change.before.as_ref()) else { return false };
         let mut known = self.known();
         match known.active.get(record.namespace()) {

@@ -32,24 +32,24 @@ pub(crate) fn volumes(world: &World, namespace: &str, name: &str) -> Option<Valu
     let around = SimulatedSources { world, namespace };
     let volumes = pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object);
     let volumes = volumes.map(|volume| {
-        let told = match collect_payload(volume, &pod, &view, &around) {
+        let reported = match collect_payload(volume, &pod, &view, &around) {
             Err(error) => json!({"error": error.to_string()}),
             Ok(files) => {
                 let open = !is_secret(volume);
                 let files = files.iter().map(|(path, file)| {
-                    let mut told = Object::new();
-                    told.insert("mode".to_owned(), file.mode.into());
-                    told.insert("bytes".to_owned(), file.bytes.len().into());
+                    let mut reported = Object::new();
+                    reported.insert("mode".to_owned(), file.mode.into());
+                    reported.insert("bytes".to_owned(), file.bytes.len().into());
                     if open {
                         let text = String::from_utf8_lossy(&file.bytes).into_owned();
-                        told.insert("text".to_owned(), text.into());
+                        reported.insert("text".to_owned(), text.into());
                     }
-                    (path.clone(), Value::Object(told))
+                    (path.clone(), Value::Object(reported))
                 });
                 json!({"files": files.collect::<Object>()})
             }
         };
-        (volume.str_at(&["name"]).unwrap_or_default().to_owned(), told)
+        (volume.str_at(&["name"]).unwrap_or_default().to_owned(), reported)
     });
     let volumes: Object = volumes.collect();
     let revision = pod.str_at(&["metadata", "resourceVersion"]);

@@ -181,8 +181,8 @@ pub(crate) struct Standings {
 impl Standings {
     /// Where a pod stands, if it was seen as it is now.
     fn at(&self, record: &Record) -> Option<PodPlacement> {
-        let (revision, standing) = self.known.get(record.key())?;
-        (*revision == record.revision()).then(|| standing.clone())
+        let (revision, stored) = self.known.get(record.key())?;
+        (*revision == record.revision()).then(|| stored.clone())
     }
 
     /// Takes in a pod as it is now.
@@ -206,7 +206,7 @@ impl Standings {
 
 /// What is remembered of the objects of all states, so that looking at one is cheap.
 pub(crate) struct Lookups {
-    pub(crate) door: InternalWriter,
+    pub(crate) writer: InternalWriter,
     pub(crate) kinds: Arc<Registry>,
     pub(crate) places: Arc<Places>,
     pub(crate) parsed: RefCell<Parsed>,
@@ -221,11 +221,12 @@ pub(crate) struct Lookups {
 
 impl Lookups {
     /// Nothing was looked at yet.
-    pub(crate) fn new(door: InternalWriter, collector: Option<Observer>) -> Lookups {
-        let kinds = door.kinds();
-        let system_objects = door.system_objects().into_iter().filter_map(system_object).collect();
+    pub(crate) fn new(writer: InternalWriter, collector: Option<Observer>) -> Lookups {
+        let kinds = writer.kinds();
+        let system_objects =
+            writer.system_objects().into_iter().filter_map(system_object).collect();
         Lookups {
-            door,
+            writer,
             system_objects,
             places: Arc::new(Places::new(&kinds)),
             kinds,
@@ -241,7 +242,7 @@ impl Lookups {
     pub(crate) fn view<'a>(&'a self, world: &'a World) -> Eyes<'a> {
         Eyes {
             world,
-            door: &self.door,
+            writer: &self.writer,
             kinds: &self.kinds,
             places: &self.places,
             parsed: &self.parsed,
@@ -279,7 +280,7 @@ fn system_object(own: internal_writer::BootstrapObject) -> Option<SystemObject> 
 /// One state, read through the memory of parsed objects.
 pub(crate) struct Eyes<'a> {
     world: &'a World,
-    door: &'a InternalWriter,
+    writer: &'a InternalWriter,
     kinds: &'a Registry,
     places: &'a Places,
     parsed: &'a RefCell<Parsed>,
@@ -443,11 +444,11 @@ impl ClusterView for Eyes<'_> {
     }
 
     fn authority(&self) -> &str {
-        self.door.authority()
+        self.writer.authority()
     }
 
     fn gathered_rules(&self) -> Vec<(String, Vec<Value>)> {
-        self.door.gathered_rules()
+        self.writer.gathered_rules()
     }
 
     fn system_objects(&self) -> &[SystemObject] {
@@ -466,7 +467,7 @@ impl ClusterView for Eyes<'_> {
     }
 
     fn custom_kind(&self, definition: &str) -> Option<CustomKind> {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let served = kinds.defined_by(definition)?;
         let builtin =
             |other: &Arc<ServedKind>| other.custom.is_none() && other.prefix == served.prefix;
@@ -474,13 +475,13 @@ impl ClusterView for Eyes<'_> {
     }
 
     fn each_instance(&self, definition: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
-        if let Some(served) = self.door.kinds().defined_by(definition) {
+        if let Some(served) = self.writer.kinds().defined_by(definition) {
             each_of(served, self.world, &served.prefix, visit);
         }
     }
 
     fn each_in_namespace(&self, namespace: &str, visit: &mut dyn FnMut(ObjectHeader<'_>)) {
-        for served in self.door.kinds().in_namespaces() {
+        for served in self.writer.kinds().in_namespaces() {
             each_of(served, self.world, &served.collection(namespace), visit);
         }
     }
@@ -594,8 +595,8 @@ impl ClusterView for Eyes<'_> {
         let pods = keys.filter_map(|key| self.world.get(key));
         let mut household = NodeLoad::default();
         for record in pods.filter(|record| node_of(record) == node) {
-            let Some(standing) = self.placement(record) else { continue };
-            household.add(standing.resident, || self.read(record));
+            let Some(stored) = self.placement(record) else { continue };
+            household.add(stored.resident, || self.read(record));
         }
         household
     }

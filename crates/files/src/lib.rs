@@ -277,8 +277,8 @@ mod tests {
         refuse_shared_folder(folder.path()).unwrap();
         let shared = fs::Permissions::from_mode(0o777);
         fs::set_permissions(folder.path(), shared).unwrap();
-        let told = refuse_shared_folder(folder.path()).unwrap_err().to_string();
-        assert!(told.contains("chmod go-w"), "{told}");
+        let reported = refuse_shared_folder(folder.path()).unwrap_err().to_string();
+        assert!(reported.contains("chmod go-w"), "{reported}");
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -286,8 +286,8 @@ mod tests {
         assert!(append(&link).is_err());
         chown(&file, Some(65534), None).unwrap();
         for open in [append, open_or_create] {
-            let told = open(&file).unwrap_err().to_string();
-            assert!(told.contains("belongs to another user"), "{told}");
+            let reported = open(&file).unwrap_err().to_string();
+            assert!(reported.contains("belongs to another user"), "{reported}");
         }
         chown(folder.path(), Some(65534), None).unwrap();
         assert!(refuse_shared_folder(folder.path()).is_err());

@@ -1,44 +1,38 @@
 //! Starting and ending a whole control plane. Every part is made elsewhere; here they meet.
 
-use std::fs;
+mod audit;
+mod data_location;
+mod running;
+mod settings;
+
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_driver::{Controllers, Driver};
-use tenure_server::admit::{
-    AdmissionPlugin, Downward, DynamicAdmission, OwnerChecks, RetentionOptions,
-};
-use tenure_server::audit::AuditPolicy;
-use tenure_server::bootstrap::FirstContents;
-use tenure_server::internal_writer::InternalWriter;
-use tenure_server::reference::{self, AuthorizerMode, ReferenceOptions, Selectors};
+use tenure_driver::Controllers;
+use tenure_server::admit::DynamicAdmission;
 use tenure_server::rules::SchemaRuleEngine;
-use tenure_server::{
-    ApiConfig, ApiServer, AuditSink, AuthorizerChain, ServedKinds, bootstrap, listen,
-};
-use tenure_supervise::keep_running;
-use tenure_token::KeySet;
-use tenure_world::WriteAvailability::Running;
+use tenure_server::{AuditSink, AuthorizerChain, ServedKinds, reference};
 use tenure_world::{LockStep, WorldHandle, WorldOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::authorization::{self, AuthorizationFollower, AuthorizationSource};
-use crate::chores;
+use audit::audit_log;
+use data_location::DataLocation;
+use running::{RunningControlPlane, ServerParts, access};
+use settings::references;
+
+use crate::authorization;
 use crate::clock;
-use crate::config::{AuditLog, Config, Durability, LoadProgress, StorageMedium};
+use crate::config::{Config, Durability, LoadProgress};
 use crate::error::HostStartError;
-use crate::features::Features;
-use crate::folder::{LockedDataFolder, TemporaryFolder};
-use crate::given::{self, ServingParts};
-use crate::keys::{self, KeysError};
+use crate::given::ServingParts;
 use crate::kubeconfig;
-use crate::nodes::{HostDialer, NodeFolder, NodeRuntime, Nodes, NodesWanted, node_name};
-use crate::pki::{self, CertificateKeyPair, NodeSigner, Pki, PkiError};
+use crate::nodes::{NodeRuntime, Nodes};
+use crate::pki::{CertificateKeyPair, Pki, PkiError};
 use crate::storage::{self, StorageError};
 use crate::supervise::TaskFailures;
 
@@ -50,8 +44,6 @@ const AUDIT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long containers may take to end when the server does, whatever their pods say.
 pub const POD_GRACE_MAX: Duration = Duration::from_secs(30);
-/// What a kubeconfig calls whoever may do everything.
-const ADMIN: &str = "tenure-admin";
 
 /// A control plane that is serving.
 ///
@@ -75,15 +67,6 @@ pub struct ControlPlane {
     audit: Option<Arc<AuditSink>>,
     /// None once nothing is written any more.
     place: Option<DataLocation>,
-}
-
-/// Where files go, and what must outlive the server.
-#[derive(Debug)]
-enum DataLocation {
-    Kept(LockedDataFolder),
-    Temporary(TemporaryFolder),
-    /// No file is written.
-    Nowhere,
 }
 
 impl ControlPlane {
@@ -350,160 +333,6 @@ impl Hurry {
     }
 }
 
-/// What a server is made of once its store is open.
-struct ServerParts {
-    kinds: Arc<ServedKinds>,
-    rights: Arc<AuthorizerChain>,
-    authorization: Option<AuthorizationFollower>,
-    admission: Arc<DynamicAdmission>,
-    audit: Option<Arc<AuditSink>>,
-    listener: TcpListener,
-    controllers: Controllers,
-}
-
-/// A server, its followers and its nodes.
-struct RunningControlPlane {
-    url: String,
-    pki: Pki,
-    authority_pem: String,
-    stop: watch::Sender<bool>,
-    serving: JoinHandle<usize>,
-    followers: JoinSet<()>,
-    failures: TaskFailures,
-    nodes: Option<Nodes>,
-}
-
-impl ServerParts {
-    /// Serves; what was begun has ended again when this fails.
-    async fn serve(
-        self,
-        world: &WorldHandle,
-        place: &DataLocation,
-        config: Config,
-        kubeconfig: &Path,
-        (pki, token_keys, shown): (Pki, KeySet, ServingParts),
-    ) -> Result<RunningControlPlane, HostStartError> {
-        let ServerParts { kinds, rights, authorization, admission, audit, listener, controllers } =
-            self;
-        tracing::info!("the certificates are at hand");
-        let address = listener
-            .local_addr()
-            .map_err(|source| HostStartError::Listen { address: config.listen, source })?;
-        let tls = shown.tls()?;
-        let ServingParts { authority_pem, client_authority_pem, .. } = shown;
-        let url = url(address);
-        // The folder has one of its own, for commands that are told of the folder only.
-        let own = place.own_kubeconfig().filter(|own| own != kubeconfig);
-        let wanted = Some(kubeconfig).filter(|path| !path.as_os_str().is_empty());
-        for path in own.as_deref().into_iter().chain(wanted) {
-            kubeconfig::write(path, access(ADMIN, &url, &authority_pem, &pki.admin))?;
-            tracing::info!(path = %path.display(), "the kubeconfig is up to date");
-        }
-        let (stop, stopping) = watch::channel(false);
-        let contents = FirstContents {
-            account: controllers.runs("serviceaccount-controller"),
-            authority: controllers.runs("root-ca-certificate-publisher-controller"),
-        };
-        let starting = ApiConfig {
-            world: world.clone(),
-            kinds,
-            access: rights,
-            token_keys,
-            audit,
-            front_proxy: Some(pki.front_proxy()),
-            authentication: config.authentication.clone(),
-            authority_pem: authority_pem.clone(),
-            client_authority_pem,
-            address,
-            stop: stopping.clone(),
-            owners: owners(&config),
-            plugins: config.admission_plugins,
-            service_range: config.service_range,
-            collects_garbage: controllers.collects(),
-            retention: retention(&config),
-            downward: readable(&config),
-            admission,
-            limits: config.limits,
-        };
-        let api = api(starting, contents).await?;
-        show_features(&api, &config.features);
-        let dialer = Arc::new(HostDialer::new(&pki)?);
-        let wanted = nodes_wanted(&config, place, &url, address.ip(), kubeconfig);
-        // Before anybody follows, so that requests that were left unanswered are answered.
-        api.put_signer(Arc::new(NodeSigner::new(&pki)));
-        api.put_dialer(Arc::clone(&dialer) as Arc<dyn tenure_server::connect::Dialer>);
-        let failures = TaskFailures::new();
-        let mut followers = followers(&api, world, &stopping, controllers, &failures);
-        if let Some(follower) = authorization {
-            followers.spawn(follower.run(stopping.clone()));
-        }
-        let serving = tokio::spawn(serve(
-            listen::serve(listener, tls, api, stopping.clone()),
-            stopping,
-            failures.clone(),
-        ));
-        let nodes = match wanted.map(|wanted| Nodes::start(wanted, &pki, dialer)).transpose() {
-            Ok(nodes) => nodes,
-            Err(error) => {
-                let _ = stop.send(true);
-                serving.abort();
-                while followers.join_next().await.is_some() {}
-                return Err(error.into());
-            }
-        };
-        Ok(RunningControlPlane {
-            url,
-            pki,
-            authority_pem,
-            stop,
-            serving,
-            followers,
-            failures,
-            nodes,
-        })
-    }
-}
-
-/// Accepts connections until the end is asked for, and says how many were cut; without that nothing works.
-async fn serve(
-    accepting: impl Future<Output = usize> + Send + 'static,
-    stopping: watch::Receiver<bool>,
-    failures: TaskFailures,
-) -> usize {
-    let ended = tokio::spawn(accepting).await;
-    if !*stopping.borrow() {
-        failures.report(match &ended {
-            Ok(_) => "the server accepts no connections any more".to_owned(),
-            Err(error) => format!("what accepts connections panicked: {error}"),
-        });
-    }
-    ended.unwrap_or_default()
-}
-
-/// The nodes of this process, if there are to be any.
-fn nodes_wanted(
-    config: &Config,
-    place: &DataLocation,
-    url: &str,
-    ip: IpAddr,
-    kubeconfig: &Path,
-) -> Option<NodesWanted> {
-    let NodeRuntime::Real(runtime) = &config.runtime else { return None };
-    if config.nodes == 0 {
-        return None;
-    }
-    Some(NodesWanted {
-        count: config.nodes,
-        runtime: (**runtime).clone(),
-        options: config.node.clone(),
-        downward: downward_on_nodes(&config.features),
-        url: url.to_owned(),
-        address: loopback_or(ip),
-        private: place.private(config, kubeconfig),
-        folder: place.nodes(),
-    })
-}
-
 impl std::fmt::Debug for ControlPlane {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("ControlPlane")
@@ -511,119 +340,6 @@ impl std::fmt::Debug for ControlPlane {
             .field("kubeconfig", &self.kubeconfig)
             .finish_non_exhaustive()
     }
-}
-
-/// Lets whoever measures see which features are on.
-fn show_features(api: &ApiServer, features: &Features) {
-    for (feature, on) in features.each() {
-        api.show_feature(feature.name, feature.usual, on);
-    }
-}
-
-/// What pods may read of themselves.
-fn readable(config: &Config) -> Downward {
-    Downward {
-        owner_references: config.features.downward_owner_references,
-        file_users: config.features.volume_file_users,
-        volume_parity: config.features.downward_volume_parity,
-    }
-}
-
-/// How references are treated; features switch filtered lists and selectors.
-fn references(config: &Config) -> ReferenceOptions {
-    let features = &config.features;
-    let selectors = Selectors {
-        namespaces: features.grant_namespace_selector,
-        classes: features.consumer_class_selector,
-    };
-    let filtered_lists = features.reference_filtered_lists;
-    let authorizer = match config.reference_kinds {
-        true => config.references.authorizer,
-        false => AuthorizerMode::Off,
-    };
-    ReferenceOptions { filtered_lists, selectors, authorizer, ..config.references }
-}
-
-/// How owner references are treated; upstream's plugin of the kind switches the refusals off as well.
-fn owners(config: &Config) -> OwnerChecks {
-    let on = config.admission_plugins.on(AdmissionPlugin::OwnerReferencesPermissionEnforcement);
-    OwnerChecks { enforced: config.owners.enforced && on, ..config.owners }
-}
-
-/// What is said of retention; nobody may opt in while the feature is off.
-fn retention(config: &Config) -> RetentionOptions {
-    let enabled = config.retention.enabled && config.features.controllers_as_owners;
-    RetentionOptions { enabled, ..config.retention.clone() }
-}
-
-/// What nodes are told about the downward API.
-fn downward_on_nodes(features: &Features) -> tenure_downward::DownwardApiOptions {
-    let mut settings = tenure_downward::DownwardApiOptions::default();
-    settings.extra.owner_references = features.downward_owner_references;
-    settings.extra.volume_parity = features.downward_volume_parity;
-    settings
-}
-
-/// The address of nodes of this process: where the server is, unless that is everywhere.
-fn loopback_or(address: IpAddr) -> IpAddr {
-    if address.is_unspecified() {
-        return tenure_node::node::address_of_machine();
-    }
-    address
-}
-
-/// The one place where the API server is made from its parts and brought to readiness.
-async fn api(config: ApiConfig, contents: FirstContents) -> Result<Arc<ApiServer>, HostStartError> {
-    let api = ApiServer::new(config);
-    Box::pin(bootstrap::bootstrap(&api, contents))
-        .await
-        .map_err(|failure| HostStartError::Bootstrap(failure.message.into()))?;
-    Ok(api)
-}
-
-/// Everything that runs beside the requests until the end is asked for.
-fn followers(
-    api: &Arc<ApiServer>,
-    world: &WorldHandle,
-    stop: &watch::Receiver<bool>,
-    controllers: Controllers,
-    failures: &TaskFailures,
-) -> JoinSet<()> {
-    let mut followers = JoinSet::new();
-    let (watched, told, mut stopped) = (world.clone(), failures.clone(), stop.clone());
-    followers.spawn(async move {
-        tokio::select! {
-            why = watched.broken() => told.report(why.to_string()),
-            _ = stopped.wait_for(|stop| *stop) => {}
-        }
-    });
-    let referring = Arc::clone(api);
-    let telling = move || reference::run(Arc::clone(&referring));
-    followers.spawn(keep_running("events about references", telling));
-    let (driver, engines) =
-        Driver::new(InternalWriter::new(Arc::clone(api)), api.draw_seed(), controllers);
-    api.put_engines(engines);
-    let (stopping, stopped, failures) = (stop.clone(), stop.clone(), failures.clone());
-    let source = world.clone();
-    let driving = tokio::task::spawn_blocking(move || driver.run(stopping));
-    followers.spawn(async move {
-        let ended = driving.await;
-        // Nothing is left to follow where no writes are taken any more; the world says why itself.
-        let idle = matches!(ended, Ok(Ok(()))) && !matches!(source.status(), Running);
-        if idle || *stopped.borrow() {
-            return;
-        }
-        failures.report(match ended {
-            Ok(Ok(())) => "the engines have ended".to_owned(),
-            Ok(Err(error)) => format!("the engines could not be started: {error}"),
-            Err(error) => format!("the engines panicked: {error}"),
-        });
-    });
-    let compacting = (world.clone(), stop.clone());
-    followers.spawn(keep_running("compaction", move || {
-        chores::compact_regularly(compacting.0.clone(), compacting.1.clone())
-    }));
-    followers
 }
 
 /// The one place where the world gets its log, its layout and its lock-step indexes.
@@ -653,179 +369,6 @@ fn world(
     })
 }
 
-impl DataLocation {
-    fn prepare(config: &Config) -> Result<DataLocation, HostStartError> {
-        let real = matches!(config.runtime, NodeRuntime::Real(_)) && config.nodes > 0;
-        let Some(path) = &config.data_dir else {
-            if !config.has_kubeconfig && !real {
-                return Ok(DataLocation::Nowhere);
-            }
-            return TemporaryFolder::new()
-                .map(DataLocation::Temporary)
-                .map_err(HostStartError::Temporary);
-        };
-        let folder = LockedDataFolder::open(path)?;
-        storage::settle(&folder)?;
-        crate::folder::sweep_left();
-        let nodes = match config.runtime {
-            NodeRuntime::Real(_) => config.nodes,
-            NodeRuntime::None => 0,
-        };
-        // Of an earlier start that had more, and was killed: nobody else looks for them.
-        #[cfg(target_os = "linux")]
-        tenure_node::runtime::process::clear_left(&folder.path().join("nodes"), |name| {
-            (1..=nodes).any(|number| name == node_name(number).as_str())
-        });
-        Ok(DataLocation::Kept(folder))
-    }
-
-    fn path(&self) -> Option<&Path> {
-        match self {
-            DataLocation::Kept(folder) => Some(folder.path()),
-            DataLocation::Temporary(folder) => Some(folder.path()),
-            DataLocation::Nowhere => None,
-        }
-    }
-
-    /// Says where files go.
-    fn tell(&self) {
-        match self {
-            DataLocation::Kept(folder) => {
-                tracing::info!(path = %folder.path().display(), "the data folder is ours");
-            }
-            DataLocation::Temporary(folder) => {
-                let path = folder.path().display();
-                tracing::info!(%path, "nothing is kept; the folder goes at the end");
-            }
-            DataLocation::Nowhere => tracing::info!("nothing is kept, and no file is written"),
-        }
-    }
-
-    /// Where the kubeconfig will be written; fails early if it may not be.
-    fn kubeconfig(&self, config: &Config) -> Result<PathBuf, HostStartError> {
-        let wanted = config.kubeconfig.clone().filter(|_| config.has_kubeconfig);
-        let Some(path) = wanted.or_else(|| self.own_kubeconfig()) else {
-            return Ok(PathBuf::new());
-        };
-        kubeconfig::check(&path)?;
-        Ok(std::path::absolute(&path).unwrap_or(path))
-    }
-
-    /// The kubeconfig of the folder.
-    fn own_kubeconfig(&self) -> Option<PathBuf> {
-        match self {
-            DataLocation::Kept(folder) => Some(folder.kubeconfig()),
-            DataLocation::Temporary(folder) => Some(folder.path().join("kubeconfig")),
-            DataLocation::Nowhere => None,
-        }
-    }
-
-    /// The folder of the store; `None` is memory.
-    fn store(&self, config: &Config) -> Option<PathBuf> {
-        match self {
-            DataLocation::Kept(folder) if config.store == StorageMedium::File => {
-                Some(folder.store())
-            }
-            _ => None,
-        }
-    }
-
-    /// What no pod may ever be given, wherever it lies.
-    fn private(&self, config: &Config, kubeconfig: &Path) -> Vec<PathBuf> {
-        let folder = self.path().map(Path::to_owned);
-        let audit = config.audit.as_ref().and_then(|audit| audit.file.clone());
-        let keys = config.service_account_keys.iter().cloned();
-        let authorization = match &config.authorization {
-            AuthorizationSource::File(path) => Some(path.clone()),
-            AuthorizationSource::Modes(modes) => modes.webhook.clone(),
-            AuthorizationSource::Usual => None,
-        };
-        let files = audit.into_iter().chain(keys).chain(authorization);
-        folder.into_iter().chain([kubeconfig.to_owned()]).chain(files).collect()
-    }
-
-    /// Where nodes of this process keep their files.
-    fn nodes(&self) -> NodeFolder {
-        let path = self.path().unwrap_or(Path::new("")).join("nodes");
-        NodeFolder { path, kept: matches!(self, DataLocation::Kept(_)) }
-    }
-
-    /// The key that signs tokens, those that signed before, and those that were asked for.
-    fn token_keys(&self, config: &Config, pki: &Pki) -> Result<KeySet, HostStartError> {
-        let mut others = match self {
-            DataLocation::Kept(folder) => {
-                let pki = folder.pki();
-                let path = |id: &str| pki.join("service-account").join(id);
-                keys::older(&pki)?.into_iter().map(|(id, text)| (path(&id), text)).collect()
-            }
-            DataLocation::Temporary(_) | DataLocation::Nowhere => Vec::new(),
-        };
-        for path in &config.service_account_keys {
-            let text = fs::read_to_string(path)
-                .map_err(|source| KeysError::Io { path: path.clone(), source })?;
-            others.push((path.clone(), text));
-        }
-        let signing = match &config.certificates.token_key {
-            Some(path) => {
-                let text = given::text(path)?;
-                KeySet::from_pem(&text, &[])
-                    .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
-                text
-            }
-            None => pki.service_account.0.clone(),
-        };
-        for (path, text) in &others {
-            // One by one, so that the message names the file.
-            KeySet::from_pem(&signing, &[text])
-                .map_err(|source| KeysError::Unusable { path: path.clone(), source })?;
-        }
-        let texts: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
-        KeySet::from_pem(&signing, &texts).map_err(|error| HostStartError::Tls(Box::new(error)))
-    }
-
-    fn pki(&self, config: &Config) -> Result<Pki, HostStartError> {
-        let hostname = pki::hostname();
-        let service = IpAddr::V4(config.service_range.first());
-        let names = pki::serving_names(config.listen.ip(), service, hostname.as_deref());
-        let now = clock::system_time();
-        Ok(match self {
-            DataLocation::Kept(folder) => Pki::in_folder(&folder.pki(), &names, now)?,
-            DataLocation::Temporary(_) | DataLocation::Nowhere => Pki::in_memory(&names, now)?,
-        })
-    }
-}
-
-/// Opens the audit log; what a file holds already stays.
-fn audit_log(log: &AuditLog) -> Result<Arc<AuditSink>, HostStartError> {
-    let path = log.file.clone().unwrap_or_else(|| PathBuf::from("-"));
-    let out: io::Result<Box<dyn io::Write + Send>> = match &log.file {
-        None => Ok(Box::new(io::stdout())),
-        Some(path) => {
-            tenure_files::append(path).map(|file| Box::new(file) as Box<dyn io::Write + Send>)
-        }
-    };
-    let policy = match &log.policy {
-        Some(path) => audit_policy(path)?,
-        None => AuditPolicy::of_level(log.level),
-    };
-    out.and_then(|out| AuditSink::by_policy(policy, out))
-        .map_err(|source| HostStartError::Audit { path, source })
-}
-
-/// What a file says of the audit log.
-fn audit_policy(path: &Path) -> Result<AuditPolicy, HostStartError> {
-    let wrong = |why: String| HostStartError::AuditPolicy { path: path.to_owned(), why };
-    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let document = tenure_yaml::to_json(&text, tenure_yaml::YamlLimits::default())
-        .map_err(|error| wrong(error.to_string()))?;
-    AuditPolicy::read(&document).map_err(|errors| {
-        let causes = errors.into_causes().into_iter();
-        let faults: Vec<String> =
-            causes.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        wrong(faults.join("; "))
-    })
-}
-
 async fn bind(address: SocketAddr) -> Result<TcpListener, HostStartError> {
     TcpListener::bind(address).await.map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => HostStartError::PortTaken { address },
@@ -833,44 +376,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, HostStartError> {
     })
 }
 
-fn access<'a>(
-    user: &'a str,
-    url: &'a str,
-    authority_pem: &'a str,
-    pair: &'a CertificateKeyPair,
-) -> kubeconfig::KubeconfigEntries<'a> {
-    kubeconfig::KubeconfigEntries {
-        user,
-        server: url,
-        authority_pem,
-        certificate_pem: &pair.certificate_pem,
-        key_pem: &pair.key_pem,
-    }
-}
-
-/// A server on every address is reached over the loopback one.
-fn url(address: SocketAddr) -> String {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    format!("https://{}", SocketAddr::new(ip, address.port()))
-}
-
 /// A panic of a helper thread becomes an error of the start.
 fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, HostStartError> {
     result.map_err(|error| HostStartError::Bootstrap(Box::new(error)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_can_be_dialled() {
-        assert_eq!(url(([0, 0, 0, 0], 80).into()), "https://127.0.0.1:80");
-        assert_eq!(url(([127, 0, 0, 1], 6443).into()), "https://127.0.0.1:6443");
-        assert_eq!(url("[::]:1".parse().unwrap()), "https://[::1]:1");
-    }
 }

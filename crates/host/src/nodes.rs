@@ -49,7 +49,7 @@ pub struct NodeOptions {
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
-    pub strangers_stay: Duration,
+    pub foreign_sandboxes_stay: Duration,
 }
 
 impl Default for NodeOptions {
@@ -62,7 +62,7 @@ impl Default for NodeOptions {
             backoff: tenure_lifecycle::RestartBackoff::default(),
             egress: true,
             eviction: false,
-            strangers_stay: tenure_node::node::STRANGERS_STAY,
+            foreign_sandboxes_stay: tenure_node::node::STRANGERS_STAY,
         }
     }
 }
@@ -209,7 +209,7 @@ fn node(
         backoff: wanted.options.backoff,
         egress: wanted.options.egress,
         eviction: wanted.options.eviction,
-        strangers_stay: wanted.options.strangers_stay,
+        foreign_sandboxes_stay: wanted.options.foreign_sandboxes_stay,
         ends_with_agent: !wanted.folder.kept,
         dialled_in_memory: true,
         downward: wanted.downward,

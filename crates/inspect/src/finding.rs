@@ -152,8 +152,8 @@ pub fn age(from: Timestamp, to: Timestamp) -> String {
 }
 
 /// How an object stands, in words that follow its name.
-pub(crate) fn stands(standing: LifecycleState) -> &'static str {
-    match standing {
+pub(crate) fn stands(state: LifecycleState) -> &'static str {
+    match state {
         LifecycleState::Alive => "lives",
         LifecycleState::Terminating => "is Terminating",
         LifecycleState::Waiting => "is being deleted in the foreground",

@@ -73,9 +73,9 @@ impl Tree {
         let mut shapes = vec![0; self.objects.len()];
         for (at, row) in self.objects.iter().enumerate().rev() {
             let mut hash = DefaultHasher::new();
-            let TreeRow { object, standing, status, health, reference, finalizers, .. } = row;
+            let TreeRow { object, state, status, health, reference, finalizers, .. } = row;
             (&object.kind, &object.namespace, &object.api_version).hash(&mut hash);
-            (format!("{standing:?} {health:?} {reference:?}"), status, finalizers).hash(&mut hash);
+            (format!("{state:?} {health:?} {reference:?}"), status, finalizers).hash(&mut hash);
             if twice.contains(object.uid.as_str()) {
                 object.uid.hash(&mut hash);
             }

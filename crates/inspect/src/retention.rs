@@ -168,8 +168,8 @@ pub(crate) fn controller(object: &Value) -> Option<&str> {
 fn revision(holder: &Value) -> i64 {
     let own = holder.get("revision").and_then(Value::as_i64);
     let annotations = holder.pointer("/metadata/annotations");
-    let told = annotations.and_then(|all| all.get("deployment.kubernetes.io/revision"));
-    own.or_else(|| told.and_then(Value::as_str).and_then(|text| text.parse().ok())).unwrap_or(0)
+    let reported = annotations.and_then(|all| all.get("deployment.kubernetes.io/revision"));
+    own.or_else(|| reported.and_then(Value::as_str).and_then(|text| text.parse().ok())).unwrap_or(0)
 }
 
 #[cfg(test)]

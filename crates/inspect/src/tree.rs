@@ -37,7 +37,7 @@ pub struct TreeRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<OwnerLink>,
     /// How it stands.
-    pub standing: LifecycleState,
+    pub state: LifecycleState,
     /// How it fares, in the words of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -162,7 +162,7 @@ impl OwnershipAnalysis {
         let served = self.facts().kinds.find(&row.object.api_version, &row.object.kind);
         match served {
             Some(served) => {
-                row.standing == LifecycleState::Unread && served.qualified() == unread.kind
+                row.state == LifecycleState::Unread && served.qualified() == unread.kind
             }
             None => row.object.api_version == unread.kind,
         }
@@ -234,7 +234,7 @@ impl OwnershipAnalysis {
         let found = self.get(&next.object.uid).filter(|found| !found.assumed);
         let meta = found.map(|found| &found.meta);
         TreeRow {
-            standing: self.lifecycle_state(&next.object.uid),
+            state: self.lifecycle_state(&next.object.uid),
             health: self.status(&next.object.uid).and_then(Health::of),
             status: self.status(&next.object.uid).map(str::to_owned),
             created: meta.and_then(|meta| meta.creation_timestamp),

@@ -18,7 +18,7 @@ pub struct ObjectDiagnosis {
     /// The object.
     pub object: ObjectIdentity,
     /// How it stands.
-    pub standing: LifecycleState,
+    pub state: LifecycleState,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
@@ -50,7 +50,7 @@ impl OwnershipAnalysis {
             self.ring(&object, &explained, &mut reasons);
         }
         ObjectDiagnosis {
-            standing: self.lifecycle_state(&object.uid),
+            state: self.lifecycle_state(&object.uid),
             created: found.meta.creation_timestamp,
             deleted: found.meta.deleted_at(),
             object,
@@ -151,13 +151,13 @@ impl OwnershipAnalysis {
     }
 
     fn blocks(&self, blocker: &ObjectIdentity) -> String {
-        let standing = stands(self.lifecycle_state(&blocker.uid));
+        let state = stands(self.lifecycle_state(&blocker.uid));
         let held = self.get(&blocker.uid).map(|found| found.meta.finalizers.as_slice());
         match held.unwrap_or_default() {
-            [] => format!("{blocker} blocks it and {standing}"),
+            [] => format!("{blocker} blocks it and {state}"),
             finalizers => {
                 let list = finalizers.join("`, `");
-                format!("{blocker} blocks it and {standing}, with finalizers `{list}`")
+                format!("{blocker} blocks it and {state}, with finalizers `{list}`")
             }
         }
     }
@@ -232,12 +232,12 @@ impl OwnershipAnalysis {
             .iter()
             .take(NAMED_MAX)
             .map(|found| {
-                let standing = stands(self.lifecycle_state(&found.meta.uid));
+                let state = stands(self.lifecycle_state(&found.meta.uid));
                 match found.meta.finalizers.as_slice() {
-                    [] => format!("{} {standing}", found.named()),
+                    [] => format!("{} {state}", found.named()),
                     list => {
                         format!(
-                            "{} {standing}, with finalizers `{}`",
+                            "{} {state}, with finalizers `{}`",
                             found.named(),
                             list.join("`, `")
                         )

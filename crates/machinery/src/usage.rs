@@ -193,11 +193,11 @@ fn claim(claim: &Object, usage: &mut Usage) {
     if !class.is_empty() {
         usage.insert(of_class("persistentvolumeclaims"), Quantity::from_units(1));
     }
-    let asked = claim.at(&["spec", "resources", "requests", "storage"]);
+    let requested = claim.at(&["spec", "resources", "requests", "storage"]);
     // What a resize has taken already is used until it is given back.
     let taken = claim.at(&["status", "allocatedResources", "storage"]);
     let taken = taken.and_then(Quantity::from_value).unwrap_or(Quantity::ZERO);
-    if let Some(amount) = asked.and_then(Quantity::from_value) {
+    if let Some(amount) = requested.and_then(Quantity::from_value) {
         let amount = in_whole_bytes(in_whole_bytes(amount).max(taken));
         usage.insert("requests.storage".to_owned(), amount);
         if !class.is_empty() {
@@ -339,11 +339,11 @@ pub fn unsaid<'a>(pod: &Object, limited: impl Iterator<Item = &'a str>) -> Optio
             }
         }
     }
-    let told = |(name, of): (&&str, &BTreeSet<&str>)| {
+    let reported = |(name, of): (&&str, &BTreeSet<&str>)| {
         format!("{name} for: {}", of.iter().copied().collect::<Vec<_>>().join(","))
     };
-    let told: Vec<String> = silent.iter().map(told).collect();
-    (!told.is_empty()).then(|| format!("must specify {}", told.join("; ")))
+    let reported: Vec<String> = silent.iter().map(reported).collect();
+    (!reported.is_empty()).then(|| format!("must specify {}", reported.join("; ")))
 }
 
 #[cfg(test)]
@@ -456,9 +456,9 @@ mod tests {
             "containers": [{"resources": {"requests": {"hugepages-2Mi": "2Mi", "cpu": "1"}}}],
         }}));
         assert_eq!(of("", "pods", &pod)["requests.hugepages-2Mi"].canonical(), "4Mi");
-        let asked = container_totals(&pod, "requests");
+        let requested = container_totals(&pod, "requests");
         assert_eq!(
-            (asked["hugepages-2Mi"].canonical(), asked["cpu"].canonical()),
+            (requested["hugepages-2Mi"].canonical(), requested["cpu"].canonical()),
             ("2Mi".into(), "2".into())
         );
         assert!(!container_totals(&pod, "limits").contains_key("hugepages-2Mi"));

@@ -78,7 +78,7 @@ pub struct AgentConfig {
     /// Whether pods are put out when the node runs short (R112).
     pub eviction: bool,
     /// How long a sandbox of no pod stays (R154).
-    pub strangers_stay: Duration,
+    pub foreign_sandboxes_stay: Duration,
 }
 
 /// Why an agent did not start.
@@ -320,7 +320,7 @@ impl Agent {
             let (shared, pressure) = (Arc::clone(&evicting), Arc::clone(&pressure));
             evict::watch(shared, config.root.clone(), config.eviction, pressure)
         }));
-        let (stay, ends) = (config.strangers_stay, Arc::new(tokio::sync::Mutex::new(ends)));
+        let (stay, ends) = (config.foreign_sandboxes_stay, Arc::new(tokio::sync::Mutex::new(ends)));
         let looping = Arc::clone(&shared);
         let mut begun = false;
         tasks.spawn(keep_running("agent", move || {
@@ -445,12 +445,12 @@ impl Loop {
     fn new(
         shared: Arc<AgentContext>,
         name: String,
-        strangers_stay: Duration,
+        foreign_sandboxes_stay: Duration,
         keeper: OfflineCache,
     ) -> Loop {
         Loop {
-            strangers: ForeignSandboxes::new(strangers_stay),
-            compare_every: COMPARE_EVERY.min(strangers_stay.max(Duration::from_millis(1))),
+            strangers: ForeignSandboxes::new(foreign_sandboxes_stay),
+            compare_every: COMPARE_EVERY.min(foreign_sandboxes_stay.max(Duration::from_millis(1))),
             shared,
             name,
             cares: BTreeMap::new(),

@@ -9,6 +9,12 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
+/// Now, as tokio's timers count it, which tests may hold.
+#[inline]
+pub(crate) fn timer_instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// Now, as objects and logs write it.
 #[inline]
 pub(crate) fn timestamp() -> jiff::Timestamp {

@@ -92,7 +92,7 @@ pub struct NodeSettings {
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
-    pub strangers_stay: Duration,
+    pub foreign_sandboxes_stay: Duration,
     /// What of this machine no pod may ever be given, besides `folder`: keys, kubeconfigs, data.
     pub private: Vec<PathBuf>,
     /// Whether nobody will look for its containers when this process is gone, so that they must end with it
@@ -125,7 +125,7 @@ impl NodeSettings {
             downward: DownwardApiOptions::default(),
             egress: true,
             eviction: false,
-            strangers_stay: STRANGERS_STAY,
+            foreign_sandboxes_stay: STRANGERS_STAY,
             private: Vec::new(),
             ends_with_agent: false,
             dialled_in_memory: false,
@@ -223,7 +223,7 @@ impl Node {
             private: private(&settings),
             egress: settings.egress,
             eviction: settings.eviction,
-            strangers_stay: settings.strangers_stay,
+            foreign_sandboxes_stay: settings.foreign_sandboxes_stay,
         })?;
         let service =
             Service::new(&settings.name, Arc::clone(&runtime), agent.pods().clone(), logs);

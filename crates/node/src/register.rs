@@ -253,7 +253,7 @@ impl Registrar {
     pub(crate) async fn keep(&self) {
         let mut about = self.about.clone();
         let mut pressure = self.pressure.clone();
-        let mut written_at = tokio::time::Instant::now();
+        let mut written_at = clock::timer_instant();
         self.events.tell(
             &EventSubject::node(&self.identity.name),
             Grade::Normal,
@@ -292,7 +292,7 @@ impl Registrar {
                 let before = ready(&found);
                 match self.write(&found).await {
                     Ok(node) => {
-                        written_at = tokio::time::Instant::now();
+                        written_at = clock::timer_instant();
                         self.say_ready(before, ready(&node));
                         self.node.send_replace(Some(Arc::new(node)));
                     }

@@ -9,11 +9,13 @@
 //! Redirects are answers like any other: nobody is sent elsewhere. What is asked, and what an answer means,
 //! never lives here.
 
+mod certificate_verifier;
 mod client;
 mod connect;
 mod error;
 mod tls;
 
+pub use certificate_verifier::{ServerCertificate, certificate_verifier};
 pub use client::{HttpsClient, RequestBody, full};
 pub use connect::{Connect, Connecting, Direct, Stream};
 pub use error::{CallError, SettingsError};

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use x509_parser::time::ASN1Time;
 
+use crate::certificate_verifier::{ServerCertificate, certificate_verifier};
 use crate::error::SettingsError;
 
 /// Whom a client trusts, and as whom it shows itself.
@@ -49,15 +46,17 @@ pub(crate) fn config(
     only_http1: bool,
 ) -> Result<ClientConfig, SettingsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = if settings.unverified {
-        Arc::new(Unverified(Arc::clone(&provider)))
+    let verifier = if settings.unverified {
+        certificate_verifier(Arc::clone(&provider), |_| Ok(()))
     } else {
         let given = certificates(&settings.authorities)?;
         let roots = Arc::new(roots(&given)?);
         let built =
             WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
         let signed = built.map_err(|error| SettingsError::Authorities(error.to_string()))?;
-        Arc::new(SignedOrGiven { signed, given })
+        certificate_verifier(Arc::clone(&provider), move |shown| {
+            signed_or_given(shown, &signed, &given)
+        })
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -123,51 +122,18 @@ pub(crate) fn server_name(
 
 /// Takes what a trusted authority has signed, and as upstream does, the very certificate that is given as an
 /// authority: small servers sign for themselves and show what they hand out to be trusted.
-#[derive(Debug)]
-struct SignedOrGiven {
-    signed: Arc<WebPkiServerVerifier>,
-    given: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for SignedOrGiven {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let signed = self.signed.verify_server_cert(certificate, others, name, ocsp, now);
-        if signed.is_ok() || !self.given.iter().any(|given| **given == **certificate) {
-            return signed;
-        }
-        rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-        serves_now(certificate, now)?;
-        Ok(ServerCertVerified::assertion())
+fn signed_or_given(
+    shown: &ServerCertificate<'_>,
+    signed: &WebPkiServerVerifier,
+    given: &[CertificateDer<'static>],
+) -> Result<(), rustls::Error> {
+    let verdict = shown.verify_by(signed);
+    if verdict.is_ok() || !given.iter().any(|given| **given == **shown.certificate) {
+        return verdict;
     }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
-    }
+    let parsed = ParsedCertificate::try_from(shown.certificate)?;
+    rustls::client::verify_server_name(&parsed, shown.name)?;
+    Ok(serves_now(shown.certificate, shown.now)?)
 }
 
 /// Whether a certificate is for servers, and its time has come and is not over.
@@ -187,45 +153,4 @@ fn serves_now(certificate: &[u8], now: UnixTime) -> Result<(), CertificateError>
         return Err(CertificateError::InvalidPurpose);
     }
     Ok(())
-}
-
-/// Takes any certificate, whoever shows it; signatures are checked all the same.
-#[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _others: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let schemes = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, schemes)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let schemes = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, schemes)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

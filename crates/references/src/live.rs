@@ -9,6 +9,7 @@
 //! Both need a tokio runtime, and end when they are dropped. Nothing is written to the cluster.
 
 mod cache;
+mod clock;
 mod consumers;
 mod discovery;
 mod feed;

@@ -35,7 +35,7 @@ pub struct AuthorizerChain {
     reordered: watch::Sender<u64>,
     metrics: Arc<AuthorizationMetrics>,
     rbac: ArcSwap<Rbac>,
-    standing: ReferenceAuthorizer,
+    references_index: ReferenceAuthorizer,
     settings: ReferenceOptions,
     revocations: Revocations,
 }
@@ -45,7 +45,8 @@ pub struct AuthorizerChain {
 pub(crate) struct AccessGrant {
     /// What allows it.
     pub(crate) basis: Basis,
-    /// Why, in a few words; may be empty.
+    /// Why, in a few words; may be empty. What references allow has its reason looked up by
+    /// [`AuthorizerChain::reason`].
     pub(crate) reason: String,
     /// Whether a webhook has let it pass: it is asked again while a stream is open.
     pub(crate) by_webhook: bool,
@@ -109,7 +110,7 @@ impl AuthorizerChain {
             reordered: watch::Sender::new(0),
             metrics,
             rbac: ArcSwap::default(),
-            standing: ReferenceAuthorizer::new(settings),
+            references_index: ReferenceAuthorizer::new(settings),
             settings,
             revocations: Revocations::default(),
         }
@@ -201,7 +202,7 @@ impl AuthorizerChain {
 
     /// What references allow.
     pub(crate) fn reference_authorizer(&self) -> &ReferenceAuthorizer {
-        &self.standing
+        &self.references_index
     }
 
     /// Asks everybody in order: the first who allows or denies ends it (R154).
@@ -214,16 +215,29 @@ impl AuthorizerChain {
         question: &AccessQuestion<'_>,
         consultation: Option<&Consultation>,
     ) -> AccessJudgement {
-        let asked = &question.attributes;
+        let requested = &question.attributes;
         let observes = question.references && self.settings.authorizer == AuthorizerMode::Observe;
         let judged = self.judge_in_order(user, question, consultation);
         // Who only observes wants to know of what others allow as well.
         let counts =
             matches!(&judged, AccessJudgement::Allowed(grant) if grant.basis == Basis::Roles);
         if observes && counts && self.asks_references() {
-            self.standing.may(user, asked);
+            self.references_index.may(user, requested);
         }
         judged
+    }
+
+    /// Why something was allowed, for somebody who reads it.
+    pub(crate) fn reason(
+        &self,
+        grant: &AccessGrant,
+        user: &User,
+        requested: &RequestAttributes<'_>,
+    ) -> String {
+        match grant.basis {
+            Basis::Reference => self.references_index.reason(user, requested),
+            _ => grant.reason.clone(),
+        }
     }
 
     fn judge_in_order(
@@ -240,18 +254,19 @@ impl AuthorizerChain {
         if who.is_master() {
             return allowed(Basis::Roles, String::new(), false);
         }
-        let asked = &question.attributes;
+        let requested = &question.attributes;
         let mut refusal = AccessRefusal::default();
         for one in &self.order.load().all {
             let verdict = match &one.authorizer {
-                Authorizer::Rbac => match self.rbac.load().allows(&who, asked) {
+                Authorizer::Rbac => match self.rbac.load().allows(&who, requested) {
                     RbacDecision::Allow(granted) => {
                         Some((Basis::Roles, format!("RBAC: allowed by {granted}")))
                     }
                     RbacDecision::NoOpinion => None,
                 },
                 Authorizer::Reference if question.references => {
-                    self.standing.may(user, asked).map(|why| (Basis::Reference, why))
+                    let allowed = self.references_index.may(user, requested);
+                    allowed.then(|| (Basis::Reference, String::new()))
                 }
                 Authorizer::Reference => None,
                 Authorizer::Node => match self.judge_node(user, question) {
@@ -307,10 +322,10 @@ impl AuthorizerChain {
 
     /// Whether a role allows it, or membership of `system:masters`; nobody else is asked.
     #[must_use]
-    pub fn has_role(&self, user: &User, asked: &RequestAttributes<'_>) -> bool {
+    pub fn has_role(&self, user: &User, requested: &RequestAttributes<'_>) -> bool {
         let who = who(user);
         let counts = || self.order.load().has(|one| matches!(one, Authorizer::Rbac));
-        who.is_master() || (counts() && self.rbac.load().allows(&who, asked).is_allowed())
+        who.is_master() || (counts() && self.rbac.load().allows(&who, requested).is_allowed())
     }
 
     /// The index of references that must be handed to the world, after those of the kinds and of roles.
@@ -340,7 +355,7 @@ pub(crate) fn who(user: &User) -> Requester<'_> {
 #[must_use]
 pub(crate) fn refused(
     user: &User,
-    asked: &RequestAttributes<'_>,
+    requested: &RequestAttributes<'_>,
     why: &AccessRefusal,
     hint: &str,
 ) -> Failure {
@@ -348,7 +363,7 @@ pub(crate) fn refused(
     if !error.is_empty() {
         return Failure::internal(format!("authorization failed: {error}"));
     }
-    let mut failure = refusal(user, asked);
+    let mut failure = refusal(user, requested);
     let reason = why.reason();
     let said = if reason.is_empty() { hint } else { &reason };
     if !said.is_empty() {
@@ -359,8 +374,8 @@ pub(crate) fn refused(
 
 /// 403 in the words clients know.
 #[must_use]
-pub(crate) fn refusal(user: &User, asked: &RequestAttributes<'_>) -> Failure {
-    match asked {
+pub(crate) fn refusal(user: &User, requested: &RequestAttributes<'_>) -> Failure {
+    match requested {
         RequestAttributes::Path { verb, path } => {
             let why = format!("User \"{}\" cannot {verb} path \"{path}\"", user.name);
             Failure::forbidden("", "", "", &why)

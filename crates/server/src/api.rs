@@ -170,7 +170,7 @@ pub struct ApiServer {
     pub(crate) metrics: Metrics,
     pub(crate) audit: Option<Arc<AuditSink>>,
     /// Where checks go that take long.
-    pub(crate) aside: Arc<OffloadPool>,
+    pub(crate) offload: Arc<OffloadPool>,
     /// How much runs at a time, and who is next.
     pub(crate) shares: Arc<Shares>,
     pub(crate) limits: ServerLimits,
@@ -189,7 +189,7 @@ pub struct ApiServer {
     pub(crate) service_range: ServiceRange,
     /// Who creates next where quotas are.
     pub(crate) turns: Turns,
-    pub(crate) beside: OnceLock<Arc<dyn EngineApi>>,
+    pub(crate) engines: OnceLock<Arc<dyn EngineApi>>,
     /// Who has read what, if that is recorded.
     pub(crate) recorder: Option<AccessRecorder>,
     /// How nodes are reached.
@@ -207,9 +207,9 @@ impl ApiServer {
         let mut metrics =
             Metrics::new().with_commits(&config.world).with_references(tally).with_shares(&shares);
         metrics = metrics.with_admission(&config.admission).with_authorization(&config.access);
-        let aside: Arc<OffloadPool> = Arc::default();
+        let offload: Arc<OffloadPool> = Arc::default();
         let connect = config.admission.connect();
-        let conversions = Arc::new(Conversions::new(connect, Arc::clone(&aside)));
+        let conversions = Arc::new(Conversions::new(connect, Arc::clone(&offload)));
         metrics = metrics.with_conversions(&conversions);
         if let Some(audit) = &config.audit {
             let (written, lost) = audit.counters();
@@ -234,7 +234,7 @@ impl ApiServer {
             chance: Chance::default(),
             metrics,
             audit: config.audit,
-            aside,
+            offload,
             shares,
             limits: config.limits,
             owners: config.owners,
@@ -247,7 +247,7 @@ impl ApiServer {
             service_range: config.service_range,
             turns: Turns::default(),
             recorder,
-            beside: OnceLock::new(),
+            engines: OnceLock::new(),
             dialer: OnceLock::new(),
             signer: OnceLock::new(),
         });
@@ -268,7 +268,7 @@ impl ApiServer {
 
     /// Lets clients ask the engines that run beside the server; the first ones stay.
     pub fn put_engines(&self, engines: Arc<dyn EngineApi>) {
-        let _ = self.beside.set(engines);
+        let _ = self.engines.set(engines);
     }
 
     /// Lets clients reach the nodes; the first way stays.
@@ -349,7 +349,7 @@ impl ApiServer {
             Caller::new(user, credential, headers, &attributes, access, &consultation).await;
         let caller = caller.inspect_err(|failure| {
             if failure.code == 403 {
-                trail.decided(false, "");
+                trail.decided(false, String::new);
             }
         })?;
         if let Some(impersonator) = &caller.impersonator {
@@ -359,19 +359,11 @@ impl ApiServer {
         log.user(&user);
         consultation.forget();
         let decision = self.decide(&user, line, &consultation).await;
-        trail.decided(
-            decision.is_ok(),
-            &decision.as_ref().map_or_else(
-                |refusal| {
-                    if refusal.is_failure() {
-                        "internal error".to_owned()
-                    } else {
-                        refusal.reason()
-                    }
-                },
-                |grant| grant.reason.clone(),
-            ),
-        );
+        trail.decided(decision.is_ok(), || match &decision {
+            Ok(grant) => access.reason(grant, &user, &attributes),
+            Err(refusal) if refusal.is_failure() => "internal error".to_owned(),
+            Err(refusal) => refusal.reason(),
+        });
         if let Some(recorder) = &self.recorder {
             recorder.request(
                 self.access.reference_authorizer(),
@@ -411,12 +403,12 @@ impl ApiServer {
             return Box::pin(connect::forward(self, &remote, call, body)).await;
         }
         match line.route() {
-            Route::Resource(path) if let Some(door) = connect::connect_subresource(path) => {
+            Route::Resource(path) if let Some(subresource) = connect::connect_subresource(path) => {
                 let ending = trail.streams();
                 let user = &user;
                 let open = self.shares.node_connection(user)?;
                 let call = connect::ConnectRequest {
-                    door,
+                    subresource,
                     path,
                     line,
                     parts,
@@ -429,8 +421,8 @@ impl ApiServer {
                 Box::pin(connect::answer(self, call, body)).await
             }
             Route::Resource(path) => {
-                let asked = (Arc::clone(&user), permit);
-                let response = self.resource(line, path, headers, body, asked, trail).await?;
+                let requested = (Arc::clone(&user), permit);
+                let response = self.resource(line, path, headers, body, requested, trail).await?;
                 Ok(self.shares.pace(&user, response))
             }
             Route::Other(path) if path == snapshot::PATH => {

@@ -66,7 +66,7 @@ pub struct AuditSink {
     written: Counter,
     lost: Counter,
     // Whether the loss of lines has been spoken of.
-    told: AtomicBool,
+    logged: AtomicBool,
 }
 
 impl AuditSink {
@@ -104,14 +104,14 @@ impl AuditSink {
             bytes_waiting: Arc::default(),
             written: Counter::default(),
             lost: Counter::default(),
-            told: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
         });
         let writer = queue::AuditWriter {
             out: io::BufWriter::new(out),
             bytes_waiting: Arc::clone(&audit.bytes_waiting),
             written: audit.written.clone(),
             lost: audit.lost.clone(),
-            told: false,
+            logged: false,
         };
         // The thread ends when the last sender is gone.
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(messages))?;
@@ -155,7 +155,7 @@ impl AuditSink {
         }
         self.bytes_waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.lost.inc();
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 "audit lines are lost: they come faster than the file takes them; \
                  apiserver_audit_error_total counts them"

@@ -152,7 +152,7 @@ pub(crate) struct Acting {
 pub(crate) fn impersonate(
     user: &User,
     headers: &HeaderMap,
-    asked: &RequestAttributes<'_>,
+    requested: &RequestAttributes<'_>,
     access: &AuthorizerChain,
     consultation: &Consultation,
 ) -> Result<Option<Acting>, Failure> {
@@ -187,10 +187,10 @@ pub(crate) fn impersonate(
         ));
     }
     let wanted = ImpersonationRequest { user: &name, uid: &uid, groups: &groups, extra: &pairs };
-    let may = |asked: &RequestAttributes<'_>| consultation.may(access, user, asked).is_some();
+    let may = |requested: &RequestAttributes<'_>| consultation.may(access, user, requested);
     let Impersonated { groups, constraint } =
-        tenure_rbac::impersonate(&wanted, asked, own_node(user), may)
-            .map_err(|asked| refusal(user, &asked))?;
+        tenure_rbac::impersonate(&wanted, requested, own_node(user), may)
+            .map_err(|requested| refusal(user, &requested))?;
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (key, value) in pairs {
         extra.entry(key).or_default().push(value);

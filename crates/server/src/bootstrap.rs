@@ -57,9 +57,9 @@ pub async fn bootstrap(api: &Arc<ApiServer>, contents: FirstContents) -> Result<
     first.extend(cluster.iter().map(access));
     let before = api.world.current().revision();
     ensure_all(api, first, AGENT).await?;
-    let door = InternalWriter::at_start(Arc::clone(api));
+    let writer = InternalWriter::at_start(Arc::clone(api));
     // Before it the Service of the server could have no address.
-    settle_service_addresses(&door).await?;
+    settle_service_addresses(&writer).await?;
 
     let mut second: Vec<DesiredObject> =
         system_objects::NAMESPACES.iter().flat_map(|name| filling(api, contents, name)).collect();
@@ -68,28 +68,28 @@ pub async fn bootstrap(api: &Arc<ApiServer>, contents: FirstContents) -> Result<
     ensure_all(api, second, AGENT).await?;
     // At a start the server may have another address than before, which the Service names too.
     for (wanted, _) in system_objects::namespaced(api) {
-        correct(&door, wanted).await?;
+        correct(&writer, wanted).await?;
     }
-    settle_api_services(api, &door, before).await?;
+    settle_api_services(api, &writer, before).await?;
     for expected in cluster.iter().chain(&namespaced) {
-        reconcile(api, &door, expected, before).await?;
+        reconcile(api, &writer, expected, before).await?;
     }
     // Roles that were made together could not gather from each other yet (R157).
-    gather(&door).await
+    gather(&writer).await
 }
 
 /// Has the Service and the endpoints of the server say where it is.
-async fn correct(door: &InternalWriter, wanted: DesiredObject) -> Result<(), Failure> {
+async fn correct(writer: &InternalWriter, wanted: DesiredObject) -> Result<(), Failure> {
     let Value::Object(object) = wanted.object else { return Ok(()) };
     if !["kubernetes", system_objects::AUTHENTICATION].contains(&object.name()) {
         return Ok(());
     }
-    let key = door.key((wanted.group, wanted.resource), &wanted.namespace, object.name())?;
-    let record = door.world().current().get(&key).cloned();
+    let key = writer.key((wanted.group, wanted.resource), &wanted.namespace, object.name())?;
+    let record = writer.world().current().get(&key).cloned();
     let Some(record) = record.filter(|record| !record.deleting()) else { return Ok(()) };
-    let mut new = door.read(&record)?;
+    let mut new = writer.read(&record)?;
     if desired_state::put_right(&mut new, &object) {
-        door.update(ACTOR, &record, "", new, Vec::new()).await?;
+        writer.update(ACTOR, &record, "", new, Vec::new()).await?;
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ async fn correct(door: &InternalWriter, wanted: DesiredObject) -> Result<(), Fai
 /// What came after `before` was made by this start.
 async fn settle_api_services(
     api: &Arc<ApiServer>,
-    door: &InternalWriter,
+    writer: &InternalWriter,
     before: Revision,
 ) -> Result<(), Failure> {
     let wanted = system_objects::api_services(&api.kinds.current());
@@ -120,22 +120,23 @@ async fn settle_api_services(
             continue;
         }
         let Some(wanted) = wanted else {
-            door.delete(ACTOR, record, Some(RequestedPropagation::Background), None, Vec::new())
+            writer
+                .delete(ACTOR, record, Some(RequestedPropagation::Background), None, Vec::new())
                 .await?;
             continue;
         };
-        let mut object = door.read(record)?;
+        let mut object = writer.read(record)?;
         if object.get("spec") != wanted.get("spec") {
             object.insert("spec".to_owned(), wanted.get("spec").cloned().unwrap_or_default());
-            door.update(ACTOR, record, "", object, Vec::new()).await?;
+            writer.update(ACTOR, record, "", object, Vec::new()).await?;
         }
     }
     Ok(())
 }
 
 /// Applies the rules that roles gather and do not hold yet.
-async fn gather(door: &InternalWriter) -> Result<(), Failure> {
-    for (name, rules) in door.gathered_rules() {
+async fn gather(writer: &InternalWriter) -> Result<(), Failure> {
+    for (name, rules) in writer.gathered_rules() {
         let config = json!({
             "apiVersion": format!("{}/v1", tenure_rbac::GROUP), "kind": "ClusterRole",
             "metadata": { "name": name },
@@ -144,7 +145,7 @@ async fn gather(door: &InternalWriter) -> Result<(), Failure> {
         if !rules.is_empty() {
             config.insert("rules".to_owned(), rules.into());
         }
-        door.apply(GATHERER, (tenure_rbac::GROUP, "clusterroles"), config).await?;
+        writer.apply(GATHERER, (tenure_rbac::GROUP, "clusterroles"), config).await?;
     }
     Ok(())
 }
@@ -189,7 +190,7 @@ fn access(expected: &DefaultRbacObject) -> DesiredObject {
 /// What came after `before` was made by this start and lacks nothing.
 async fn reconcile(
     api: &ApiServer,
-    door: &InternalWriter,
+    writer: &InternalWriter,
     expected: &DefaultRbacObject,
     before: Revision,
 ) -> Result<(), Failure> {
@@ -203,10 +204,11 @@ async fn reconcile(
     match tenure_rbac::reconcile(&served.read(&record)?, &wanted) {
         Reconciled::Same => {}
         Reconciled::Update(object) => {
-            door.update(ACTOR, &record, "", object, Vec::new()).await?;
+            writer.update(ACTOR, &record, "", object, Vec::new()).await?;
         }
         Reconciled::Recreate => {
-            door.delete(ACTOR, &record, Some(RequestedPropagation::Background), None, Vec::new())
+            writer
+                .delete(ACTOR, &record, Some(RequestedPropagation::Background), None, Vec::new())
                 .await?;
             ensure_all(api, vec![access(expected)], AGENT).await?;
         }
@@ -215,10 +217,10 @@ async fn reconcile(
 }
 
 /// Says that Services get their addresses from the first range; a status cannot be created.
-async fn settle_service_addresses(door: &InternalWriter) -> Result<(), Failure> {
-    let key = door.key((system_objects::NETWORKING, "servicecidrs"), "", SERVICE_RANGE_NAME)?;
-    let Some(record) = door.world().current().get(&key).cloned() else { return Ok(()) };
-    let mut object = door.read(&record)?;
+async fn settle_service_addresses(writer: &InternalWriter) -> Result<(), Failure> {
+    let key = writer.key((system_objects::NETWORKING, "servicecidrs"), "", SERVICE_RANGE_NAME)?;
+    let Some(record) = writer.world().current().get(&key).cloned() else { return Ok(()) };
+    let mut object = writer.read(&record)?;
     if record.deleting() || !object.list_at(&["status", "conditions"]).is_empty() {
         return Ok(());
     }
@@ -227,7 +229,7 @@ async fn settle_service_addresses(door: &InternalWriter) -> Result<(), Failure> 
         "message": "Kubernetes Service CIDR is ready",
     }]);
     object.map_mut("status").insert("conditions".to_owned(), ready);
-    door.update(ACTOR, &record, "status", object, Vec::new()).await.map(drop)
+    writer.update(ACTOR, &record, "status", object, Vec::new()).await.map(drop)
 }
 
 fn critical(name: &str, value: i64) -> DesiredObject {

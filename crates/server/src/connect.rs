@@ -113,7 +113,7 @@ pub(crate) fn connect_subresource(path: &ResourcePath) -> Option<ConnectSubresou
 
 /// A request on its way to a node.
 pub(crate) struct ConnectRequest<'a> {
-    pub(crate) door: ConnectSubresource,
+    pub(crate) subresource: ConnectSubresource,
     pub(crate) path: &'a ResourcePath,
     pub(crate) line: &'a RequestLine,
     pub(crate) parts: &'a http::request::Parts,
@@ -163,7 +163,7 @@ where
     let served = registry
         .find(&path.group, &path.version, &path.resource)
         .filter(|served| fits(path, served.kind.namespaced))
-        .filter(|_| !path.deeper || call.door.is_proxy())
+        .filter(|_| !path.deeper || call.subresource.is_proxy())
         .ok_or_else(no_such_resource)?;
     check_path(served, path)?;
     let taken = if call.door.is_proxy() {
@@ -174,7 +174,7 @@ where
     if !taken {
         return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
     }
-    match call.door {
+    match call.subresource {
         ConnectSubresource::Log => log(api, served, call).await,
         ConnectSubresource::Node | ConnectSubresource::Pod | ConnectSubresource::Service => {
             // What is behind a proxy may want a body; streams have none before they are streams.
@@ -186,7 +186,7 @@ where
             };
             enforce(api, served, &call).await?;
             call.permit.check(&api.world)?;
-            match call.door {
+            match call.subresource {
                 ConnectSubresource::Node => node(api, served, call, body).await,
                 _ => proxy::answer(api, served, call, body).await,
             }
@@ -273,15 +273,16 @@ async fn stream(
     permit.check(&api.world)?;
     let pod = pod(api, served, call.path)?;
     let place = place(&call.path.namespace, &call.path.name);
-    let path = match call.door {
+    let path = match call.subresource {
         ConnectSubresource::Forward => {
             format!("/portForward/{place}?{}", options::forward(call.line.query())?)
         }
         _ => {
             let container = container(&pod, call.line.query().text("container"))?;
             let container = options::escape(&container);
-            let what = if call.door == ConnectSubresource::Attach { "attach" } else { "exec" };
-            let commands = call.door == ConnectSubresource::Exec;
+            let what =
+                if call.subresource == ConnectSubresource::Attach { "attach" } else { "exec" };
+            let commands = call.subresource == ConnectSubresource::Exec;
             format!("/{what}/{place}/{container}?{}", options::streams(call.line.query(), commands))
         }
     };
@@ -312,8 +313,8 @@ async fn enforce(
     let mut request = internal::request(served, &path.namespace, &path.name, "");
     path.subresource.clone_into(&mut request.subresource);
     request.user = Arc::clone(call.user);
-    let kind = options::kind(call.door);
-    let mut options = options::object(call.line.query(), call.door, kind);
+    let kind = options::kind(call.subresource);
+    let mut options = options::object(call.line.query(), call.subresource, kind);
     if let Some(path) = policy::proxied_path(path, call.line.path()) {
         options.insert("path".to_owned(), path.into());
     }
@@ -325,9 +326,9 @@ async fn enforce(
         kind: Some(("", "v1", kind)),
         options: None,
     };
-    let asked = options.clone();
+    let requested = options.clone();
     admit::review(api, &mut request, subject, Some(&mut options)).await?;
-    match options == asked {
+    match options == requested {
         true => Ok(()),
         // What is not done must not look as if it were.
         false => Err(Failure::internal("admission may not change the options of a connection")),
@@ -387,7 +388,7 @@ fn place(namespace: &str, pod: &str) -> String {
 }
 
 /// The container that is meant, in the words of upstream where it is not clear (R123).
-fn container(pod: &Object, asked: &str) -> Result<String, Failure> {
+fn container(pod: &Object, requested: &str) -> Result<String, Failure> {
     let name = pod.name();
     let names = |list: &str| -> Vec<String> {
         let containers = pod.list_at(&["spec", list]).iter();
@@ -395,11 +396,11 @@ fn container(pod: &Object, asked: &str) -> Result<String, Failure> {
         names.map(str::to_owned).collect()
     };
     let all = || ["initContainers", "containers", "ephemeralContainers"].map(names).concat();
-    if !asked.is_empty() {
-        return if all().iter().any(|own| own == asked) {
-            Ok(asked.to_owned())
+    if !requested.is_empty() {
+        return if all().iter().any(|own| own == requested) {
+            Ok(requested.to_owned())
         } else {
-            Err(Failure::bad_request(format!("container {asked} is not valid for pod {name}")))
+            Err(Failure::bad_request(format!("container {requested} is not valid for pod {name}")))
         };
     }
     match names("containers").as_slice() {

@@ -142,7 +142,7 @@ async fn watch_objects(
     let lifetime = lifetime(&options, || {
         u64::from(WATCH_SECONDS_MAX / 2 + api.chance.below(WATCH_SECONDS_MAX / 2))
     });
-    let asked = watch::WatchRequest {
+    let requested = watch::WatchRequest {
         served: Arc::clone(&request.served),
         namespace: request.namespace.clone(),
         only: request.name.clone(),
@@ -162,7 +162,7 @@ async fn watch_objects(
         conversions: Arc::clone(&api.conversions),
     };
     let open = api.shares.watch(&request.user)?;
-    let response = watch::start(&api.world, &api.kinds, asked, api.stop.clone()).await?;
+    let response = watch::start(&api.world, &api.kinds, requested, api.stop.clone()).await?;
     Ok(BudgetedBody::held(response, open))
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn answer(
     permit: &Permit,
     line: &RequestLine,
 ) -> Result<Response<Body>, Failure> {
-    let Some(beside) = api.beside.get() else { return Ok(not_found_text()) };
+    let Some(engines) = api.engines.get() else { return Ok(not_found_text()) };
     let wanted = if line.path() == SETTLE { Method::POST } else { Method::GET };
     if line.method != wanted {
         let method = line.method.as_str().to_lowercase();
@@ -66,7 +66,7 @@ pub(crate) async fn answer(
     }
     if line.path() == SETTLE {
         let limit = line.query().timeout()?.unwrap_or(SETTLE_MOST).min(SETTLE_MOST);
-        let settled = beside.settle(api.world.current().revision());
+        let settled = engines.settle(api.world.current().revision());
         let late = |_| Failure::new(504, "Timeout", "the engines are still at work");
         let settled = tokio::time::timeout(limit, settled).await.map_err(late)?;
         let revision = settled.map_err(Failure::internal)?;
@@ -77,7 +77,7 @@ pub(crate) async fn answer(
     if line.path() == VOLUMES {
         let (namespace, name) = (line.query().text("namespace"), line.query().text("pod"));
         must_read_volumes(api, user, namespace).await?;
-        let Some(volumes) = beside.volumes(namespace, name) else {
+        let Some(volumes) = engines.volumes(namespace, name) else {
             let why = format!("no pod {namespace}/{name} is on a simulated node");
             return Err(Failure::new(404, "NotFound", why));
         };
@@ -87,7 +87,7 @@ pub(crate) async fn answer(
         return Ok(response);
     }
     let uids = line.query().all("uid").map(str::to_owned).collect();
-    let graph = beside.graph(uids).await;
+    let graph = engines.graph(uids).await;
     permit.check(&api.world)?;
     let mut response = Response::new(full(Bytes::from(graph)));
     let dot = HeaderValue::from_static("text/vnd.graphviz");
@@ -99,7 +99,7 @@ pub(crate) async fn answer(
 /// right to paths says nothing about namespaces (spec/downward-api.md R162).
 async fn must_read_volumes(api: &ApiServer, user: &User, namespace: &str) -> Result<(), Failure> {
     for resource in ["pods", "configmaps", "secrets"] {
-        let asked = tenure_rbac::RequestAttributes::Resource {
+        let requested = tenure_rbac::RequestAttributes::Resource {
             verb: "get",
             group: "",
             resource,
@@ -107,7 +107,7 @@ async fn must_read_volumes(api: &ApiServer, user: &User, namespace: &str) -> Res
             namespace,
             name: "",
         };
-        Consultation::default().must(&api.access, user, &asked).await?;
+        Consultation::default().must(&api.access, user, &requested).await?;
     }
     Ok(())
 }

@@ -169,7 +169,7 @@ async fn end(mut connections: JoinSet<()>, grace: Duration) -> usize {
 /// Resolves when the end has been asked for.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // A sender that is gone can never ask again, so it counts as having asked.
-    let _ = stop.wait_for(|asked| *asked).await;
+    let _ = stop.wait_for(|requested| *requested).await;
 }
 
 /// Accepting fails for one connection or for want of file descriptors; neither may end the server.

@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    fn aside(threads: usize, places: usize) -> OffloadPool {
+    fn offload(threads: usize, places: usize) -> OffloadPool {
         OffloadPool::new(threads, QueueLimits { user: places, owner: places, all: places })
     }
 
@@ -250,10 +250,10 @@ mod tests {
 
     #[tokio::test]
     async fn r18_a_quick_check_stays_on_its_thread() {
-        let aside = aside(0, 0);
+        let offload = offload(0, 0);
         let here = thread::current().id();
         let quick = move |(): &(), _: &mut Errors| assert_eq!(thread::current().id(), here);
-        assert!(aside.check(&User::anonymous(), (), quick).await.unwrap().1.is_empty());
+        assert!(offload.check(&User::anonymous(), (), quick).await.unwrap().1.is_empty());
     }
 
     #[tokio::test]
@@ -264,18 +264,18 @@ mod tests {
             errors.required(&tenure_machinery::Path::Root.field("a"), "");
             errors.give_up();
         };
-        let (_, errors) = aside(1, 1).check(&User::anonymous(), (), check).await.unwrap();
+        let (_, errors) = offload(1, 1).check(&User::anonymous(), (), check).await.unwrap();
         assert!(!errors.gave_up());
         assert_eq!(errors.causes().len(), 1);
     }
 
     #[tokio::test]
     async fn r18_a_full_line_is_refused() {
-        let (aside, user) = (aside(1, 1), User::anonymous());
+        let (offload, user) = (offload(1, 1), User::anonymous());
         let (release, held) = mpsc::channel::<()>();
         let (begin, begun) = oneshot::channel();
         let held = Mutex::new((held, Some(begin)));
-        let holding = aside.check(&user, (), move |(), errors| {
+        let holding = offload.check(&user, (), move |(), errors| {
             errors.give_up();
             if !errors.is_hasty() {
                 let mut held = held.lock().unwrap();
@@ -286,17 +286,17 @@ mod tests {
         let others = async {
             begun.await.unwrap();
             let third = async {
-                let refused = aside.check(&user, (), long).await.err().unwrap();
+                let refused = offload.check(&user, (), long).await.err().unwrap();
                 release.send(()).unwrap();
                 refused
             };
-            tokio::join!(aside.check(&user, (), long), third)
+            tokio::join!(offload.check(&user, (), long), third)
         };
         let (first, (second, refused)) = tokio::join!(holding, others);
         assert!(second.is_ok());
         assert!(first.is_ok());
         assert_eq!((refused.code, &*refused.reason), (429, "TooManyRequests"));
-        assert!(aside.check(&user, (), long).await.is_ok());
+        assert!(offload.check(&user, (), long).await.is_ok());
     }
 
     #[tokio::test]
@@ -305,13 +305,19 @@ mod tests {
             assert!(errors.is_hasty(), "as a fault in a rule would");
             errors.give_up();
         };
-        let aside = aside(1, 1);
-        assert_eq!(aside.check(&User::anonymous(), (), check).await.err().unwrap().code, 500);
-        assert!(aside.check(&User::anonymous(), (), long).await.is_ok(), "its place is free again");
+        let offload = offload(1, 1);
+        assert_eq!(offload.check(&User::anonymous(), (), check).await.err().unwrap().code, 500);
+        assert!(
+            offload.check(&User::anonymous(), (), long).await.is_ok(),
+            "its place is free again"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn r18_a_check_that_gets_no_turn_fails_at_its_deadline() {
-        assert_eq!(aside(0, 1).check(&User::anonymous(), (), long).await.err().unwrap().code, 504);
+        assert_eq!(
+            offload(0, 1).check(&User::anonymous(), (), long).await.err().unwrap().code,
+            504
+        );
     }
 }

@@ -244,9 +244,9 @@ impl Permit {
                 Err(RevisionError::Future(_)) => true,
             },
             Basis::Reference => {
-                let (user, asked) = (&granted.caller.user, granted.line.attributes());
+                let (user, requested) = (&granted.caller.user, granted.line.attributes());
                 let moved =
-                    granted.access.reference_authorizer().moved_after(user, &asked, revision);
+                    granted.access.reference_authorizer().moved_after(user, &requested, revision);
                 !(moved.gained || moved.forgotten) || granted.has_role()
             }
         };
@@ -265,9 +265,9 @@ impl Permit {
         if granted.basis != Basis::References {
             return Ok(None);
         }
-        let (user, asked) = (&granted.caller.user, granted.line.attributes());
-        let sight = Visibility::of(&granted.access, user, &asked);
-        sight.map(Some).ok_or_else(|| refusal(user, &asked))
+        let (user, requested) = (&granted.caller.user, granted.line.attributes());
+        let sight = Visibility::of(&granted.access, user, &requested);
+        sight.map(Some).ok_or_else(|| refusal(user, &requested))
     }
 
     /// Holds on to the permit while a stream is open.
@@ -307,16 +307,17 @@ impl AuthorizedRequest {
         match self.basis {
             Basis::Roles if generation == self.generation => true,
             Basis::Roles => {
-                let asked = self.line.attributes();
-                let may =
-                    |asked: tenure_rbac::RequestAttributes<'_>| self.access.has_role(user, &asked);
-                may(asked) && self.also.is_none_or(|verb| may(with_verb(asked, verb)))
+                let requested = self.line.attributes();
+                let may = |requested: tenure_rbac::RequestAttributes<'_>| {
+                    self.access.has_role(user, &requested)
+                };
+                may(requested) && self.also.is_none_or(|verb| may(with_verb(requested, verb)))
             }
             Basis::Node => {
                 let selected = self.line.selected_node();
-                let asked = self.line.attributes();
+                let requested = self.line.attributes();
                 self.access.asks_node()
-                    && node::may(state, user, &asked, selected.as_deref()) == Some(Ok(()))
+                    && node::may(state, user, &requested, selected.as_deref()) == Some(Ok(()))
             }
             Basis::Reference => {
                 let references = self.access.reference_authorizer();
@@ -392,20 +393,20 @@ impl AuthorizedRequest {
         if self.basis != Basis::Reference {
             return None;
         }
-        let (user, asked) = (&self.caller.user, self.line.attributes());
+        let (user, requested) = (&self.caller.user, self.line.attributes());
         let references = self.access.reference_authorizer();
-        let moved = references.moved_after_state(user, &asked, state.revision());
+        let moved = references.moved_after_state(user, &requested, state.revision());
         let began = (moved.gained || moved.forgotten) && !self.has_role();
         began.then_some(moved.newest)
     }
 }
 
 fn with_verb<'a>(
-    asked: tenure_rbac::RequestAttributes<'a>,
+    requested: tenure_rbac::RequestAttributes<'a>,
     other: &'static str,
 ) -> tenure_rbac::RequestAttributes<'a> {
     use tenure_rbac::RequestAttributes::{Path, Resource};
-    match asked {
+    match requested {
         Resource { group, resource, subresource, namespace, name, .. } => {
             Resource { verb: other, group, resource, subresource, namespace, name }
         }

@@ -121,8 +121,8 @@ impl AccessRecorder {
         headers: &HeaderMap,
         allowed: bool,
     ) {
-        let asked = line.attributes();
-        let RequestAttributes::Resource { verb, group, resource, subresource: "", .. } = asked
+        let requested = line.attributes();
+        let RequestAttributes::Resource { verb, group, resource, subresource: "", .. } = requested
         else {
             return;
         };
@@ -140,16 +140,16 @@ impl AccessRecorder {
             }
             _ => false,
         };
-        let referenced = standing.leads_to(user, &asked);
+        let referenced = standing.leads_to(user, &requested);
         let agent = header(headers, USER_AGENT.as_str()).unwrap_or_default();
-        self.saw(user, &asked, agent, ReadOutcome { allowed, referenced, fresh });
+        self.saw(user, &requested, agent, ReadOutcome { allowed, referenced, fresh });
     }
 
-    fn saw(&self, user: &User, asked: &RequestAttributes<'_>, agent: &str, came: ReadOutcome) {
-        let RequestAttributes::Resource { verb, group, resource, name, .. } = *asked else {
+    fn saw(&self, user: &User, requested: &RequestAttributes<'_>, agent: &str, came: ReadOutcome) {
+        let RequestAttributes::Resource { verb, group, resource, name, .. } = *requested else {
             return;
         };
-        let namespace = asked.object_namespace();
+        let namespace = requested.object_namespace();
         if name.len() > NAME_MAX || namespace.len() > NAME_MAX {
             return;
         }
@@ -232,7 +232,7 @@ mod tests {
 
     fn saw(recorder: &AccessRecorder, user: &str, name: &str) {
         let user = User { name: user.to_owned(), ..User::default() };
-        let asked = RequestAttributes::Resource {
+        let requested = RequestAttributes::Resource {
             verb: "get",
             group: "",
             resource: "secrets",
@@ -241,7 +241,7 @@ mod tests {
             name,
         };
         let came = ReadOutcome { allowed: true, referenced: false, fresh: false };
-        recorder.saw(&user, &asked, &"agent".repeat(100), came);
+        recorder.saw(&user, &requested, &"agent".repeat(100), came);
     }
 
     #[test]

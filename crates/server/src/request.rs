@@ -62,8 +62,8 @@ pub struct ResourceRequest {
 impl ResourceRequest {
     /// Whether who asks may do something else as well. Whoever asks this does so within
     /// [`Consultation::settle`]: a webhook may have to be asked.
-    pub(crate) fn may(&self, access: &AuthorizerChain, asked: &RequestAttributes<'_>) -> bool {
-        self.consultation.may(access, &self.user, asked).is_some()
+    pub(crate) fn may(&self, access: &AuthorizerChain, requested: &RequestAttributes<'_>) -> bool {
+        self.consultation.may(access, &self.user, requested)
     }
 
     /// As [`ResourceRequest::may`], but what the user may do only because something refers to it does not count
@@ -71,9 +71,9 @@ impl ResourceRequest {
     pub(crate) fn may_without_references(
         &self,
         access: &AuthorizerChain,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
     ) -> bool {
-        self.consultation.may_without_references(access, &self.user, asked).is_some()
+        self.consultation.may_without_references(access, &self.user, requested)
     }
 
     /// The agreed answer form.

@@ -107,9 +107,9 @@ async fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
     let state = node::node_of(user).is_some().then(|| api.world.current());
     let about = review.map_at(&["spec", "resourceAttributes"]);
     let question = match about {
-        Some(asked) => AccessQuestion {
-            node: state.as_deref().map(|state| (state, check::selected_node(asked))),
-            ..AccessQuestion::of_review(attributes(asked), asked)
+        Some(requested) => AccessQuestion {
+            node: state.as_deref().map(|state| (state, check::selected_node(requested))),
+            ..AccessQuestion::of_review(attributes(requested), requested)
         },
         None => {
             let text =
@@ -120,13 +120,13 @@ async fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
     };
     let mut decided = Consultation::default().decide(&api.access, user, &question).await;
     if decided.as_ref().is_err_and(AccessRefusal::is_silent)
-        && let Some(reason) = about.and_then(|asked| by_selector(api, user, asked))
+        && let Some(reason) = about.and_then(|requested| by_selector(api, user, requested))
     {
-        decided = Ok(AccessGrant { basis: Basis::Reference, reason, by_webhook: false });
+        decided = Ok(AccessGrant { basis: Basis::References, reason, by_webhook: false });
     }
     let ignored = about.map(check::ignored).unwrap_or_default();
     let (denied, reason, error) = match &decided {
-        Ok(grant) => (false, grant.reason.clone(), String::new()),
+        Ok(grant) => (false, api.access.reason(grant, user, &question.attributes), String::new()),
         Err(refusal) => (refusal.is_denied, refusal.reason(), refusal.error()),
     };
     let mut status = json!({ "allowed": decided.is_ok() });
@@ -146,8 +146,8 @@ async fn access(api: &ApiServer, user: &User, review: &Object) -> Value {
 }
 
 /// What a review asks about, as roles look at it.
-fn attributes(asked: &Object) -> RequestAttributes<'_> {
-    let text = |member: &str| asked.str_at(&[member]).unwrap_or_default();
+fn attributes(requested: &Object) -> RequestAttributes<'_> {
+    let text = |member: &str| requested.str_at(&[member]).unwrap_or_default();
     RequestAttributes::Resource {
         verb: text("verb"),
         group: text("group"),
@@ -159,15 +159,17 @@ fn attributes(asked: &Object) -> RequestAttributes<'_> {
 }
 
 /// Why references allow a collection of which only one object is selected.
-fn by_selector(api: &ApiServer, user: &User, asked: &Object) -> Option<String> {
+fn by_selector(api: &ApiServer, user: &User, requested: &Object) -> Option<String> {
     let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name: "" } =
-        attributes(asked)
+        attributes(requested)
     else {
         return None;
     };
-    let name = check::selected(asked, "metadata.name").filter(|_| api.access.asks_references())?;
+    let name =
+        check::selected(requested, "metadata.name").filter(|_| api.access.asks_references())?;
     let named = RequestAttributes::Resource { verb, group, resource, subresource, namespace, name };
-    api.access.reference_authorizer().may(user, &named)
+    let references = api.access.reference_authorizer();
+    references.may(user, &named).then(|| references.reason(user, &named))
 }
 
 /// What the user may do in a namespace, as far as the authorizers can list it.

@@ -463,7 +463,7 @@ async fn metrics(
         of.kinds().iter().map(|served| counted.count(&served.prefix)).collect::<Vec<usize>>()
     };
     let few = state.len() <= COUNTED_AT_ONCE;
-    let counts = if few { count() } else { api.aside.run(user, count).await? };
+    let counts = if few { count() } else { api.offload.run(user, count).await? };
     api.metrics.clear_storage_objects();
     for (served, count) in registry.kinds().iter().zip(counts) {
         api.metrics.set_storage_objects(&served.kind.group, &served.kind.plural, count);
@@ -475,14 +475,14 @@ async fn metrics(
         ("documents", registry.documents.count()),
         ("metric_resources", api.metrics.resources_known()),
         ("quota_turns", api.turns.count()),
-        ("long_work", api.aside.waiting()),
+        ("long_work", api.offload.waiting()),
         ("access_records", api.recorder.as_ref().map_or(0, AccessRecorder::count)),
     ] {
         api.metrics.set_kept(of, count);
     }
     measure_references(api);
     let mut text = api.metrics.render();
-    if let Some(engines) = api.beside.get() {
+    if let Some(engines) = api.engines.get() {
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.insert_str(end, &engines.metrics());
     }
@@ -528,11 +528,11 @@ fn health(api: &ApiServer, line: &RequestLine, probe: &str, check: Option<&str>)
         checks.push(("shutdown", !stopping));
     }
     // A start of the process would not help what is being started again (R43a).
-    if let Some(beside) = api.beside.get()
+    if let Some(engines) = api.engines.get()
         && probe != "livez"
         && !stopping
     {
-        checks.extend(beside.health().into_iter().map(|(name, state)| (name, state.is_ok())));
+        checks.extend(engines.health().into_iter().map(|(name, state)| (name, state.is_ok())));
     }
     // A full store is no reason to send nobody here: reads and deletes are served, and needed (R245).
     let full = api.world.quota().is_some_and(|quota| api.world.current().bytes() >= quota);

@@ -128,8 +128,11 @@ pub enum ChannelMessage {
 ///
 /// `asked` is the list of names as they stand in `Sec-WebSocket-Protocol`.
 #[must_use]
-pub fn negotiate(asked: &str, offered: &[Protocol]) -> Option<(Protocol, Option<&'static str>)> {
-    let mut names = asked.split(',').map(str::trim).filter(|name| !name.is_empty()).peekable();
+pub fn negotiate(
+    requested: &str,
+    offered: &[Protocol],
+) -> Option<(Protocol, Option<&'static str>)> {
+    let mut names = requested.split(',').map(str::trim).filter(|name| !name.is_empty()).peekable();
     if names.peek().is_none() {
         // Old clients name no protocol, and mean binary channels.
         let plain = if offered.contains(&Protocol::V1) { Protocol::V1 } else { Protocol::V4 };
@@ -147,8 +150,8 @@ pub const ONE_WAY: [&str; 2] = ["binary.k8s.io", "base64.binary.k8s.io"];
 /// Whether the messages of such a stream are text, and the name to answer with; none if the client asks for
 /// others only. One that asks for none gets bytes.
 #[must_use]
-pub fn negotiate_one_way(asked: &str) -> Option<(bool, Option<&'static str>)> {
-    let mut names = asked.split(',').map(str::trim).filter(|name| !name.is_empty()).peekable();
+pub fn negotiate_one_way(requested: &str) -> Option<(bool, Option<&'static str>)> {
+    let mut names = requested.split(',').map(str::trim).filter(|name| !name.is_empty()).peekable();
     if names.peek().is_none() {
         return Some((false, None));
     }

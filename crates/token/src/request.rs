@@ -81,20 +81,23 @@ pub fn grant(
     issuing: Issuing<'_>,
 ) -> Result<TokenGrant, Failure> {
     check_names(request, account)?;
-    let asked = TokenSpec::read(request, issuing.audiences)?;
-    asked.validate(request)?;
-    let (bound, node) = match &asked.reference {
+    let requested = TokenSpec::read(request, issuing.audiences)?;
+    requested.validate(request)?;
+    let (bound, node) = match &requested.reference {
         None => (None, None),
         Some(reference) => bind(reference, &account.name, bound, node)?,
     };
-    let extended = asked.seconds == SECONDS_WARN_ONLY
+    let extended = requested.seconds == SECONDS_WARN_ONLY
         && bound.as_ref().is_some_and(|bound| bound.kind == BoundKind::Pod)
-        && asked.audiences.iter().all(|asked| issuing.audiences.contains(&asked.as_str()));
-    let expected = issuing.now.saturating_add(asked.seconds);
+        && requested
+            .audiences
+            .iter()
+            .all(|requested| issuing.audiences.contains(&requested.as_str()));
+    let expected = issuing.now.saturating_add(requested.seconds);
     let claims = Claims {
         issuer: issuing.issuer.to_owned(),
         subject: account.clone(),
-        audiences: asked.audiences.clone(),
+        audiences: requested.audiences.clone(),
         issued_at: issuing.now,
         not_before: issuing.now,
         expires_at: if extended { issuing.now.saturating_add(SECONDS_EXTENDED) } else { expected },
@@ -103,7 +106,7 @@ pub fn grant(
         node,
         warn_after: extended.then_some(expected),
     };
-    let response = respond(request, account, &asked, issuing.now, expected)?;
+    let response = respond(request, account, &requested, issuing.now, expected)?;
     Ok(TokenGrant { claims, response })
 }
 
@@ -270,7 +273,7 @@ fn unbindable(reference: &Object) -> Failure {
 fn respond(
     request: &Object,
     account: &TokenSubject,
-    asked: &TokenSpec,
+    requested: &TokenSpec,
     now: i64,
     expires_at: i64,
 ) -> Result<Object, Failure> {
@@ -287,11 +290,11 @@ fn respond(
         metadata.insert(member.to_owned(), value.into());
     }
     let spec = response.map_mut("spec");
-    spec.insert("audiences".to_owned(), json!(asked.audiences));
-    spec.insert("expirationSeconds".to_owned(), asked.seconds.into());
+    spec.insert("audiences".to_owned(), json!(requested.audiences));
+    spec.insert("expirationSeconds".to_owned(), requested.seconds.into());
     spec.insert(
         "boundObjectRef".to_owned(),
-        asked.reference.clone().map_or(Value::Null, Value::Object),
+        requested.reference.clone().map_or(Value::Null, Value::Object),
     );
     response.insert("status".to_owned(), json!({ "expirationTimestamp": time(expires_at)? }));
     Ok(response)

@@ -268,11 +268,11 @@ impl Watch {
         let put = |record: &&Arc<Record>| {
             record.revision() == self.after && self.interest.holds(record.key())
         };
-        let told = |record: &Arc<Record>| {
+        let reported = |record: &Arc<Record>| {
             let (key, after) = (Arc::clone(record.key()), Some(Arc::clone(record)));
             Arc::new(Change::new(self.after, key, None, after))
         };
-        Ok(state.range(self.interest.bucket(), None).filter(put).map(told).collect())
+        Ok(state.range(self.interest.bucket(), None).filter(put).map(reported).collect())
     }
 
     /// Waits for the next change.

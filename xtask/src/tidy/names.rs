@@ -2,8 +2,8 @@
 //! and Rust have already.
 //!
 //! ```text
-//!   a type that two crates define, or one crate twice ───────┐
-//!   a banned word in a type, function, module or file name ──┴──► a complaint
+//!   a type that two crates define, or one crate twice ───────────────────────┐
+//!   a banned word in a type, variant, field, function, module or file name ──┴──► a complaint
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,9 @@ const BANNED: [&str; 12] = [
     "shelves",
     "door",
 ];
+
+/// Where fields are still called so.
+const FIELDS_TO_COME: [&str; 1] = ["node"];
 
 pub(super) fn check(root: &Path, files: &[String], complaints: &mut Complaints) -> Result<()> {
     let mut found = Found::default();
@@ -59,8 +62,23 @@ impl Found {
         let name = room(file);
         let stem = file.rsplit('/').next().and_then(|last| last.strip_suffix(".rs"));
         self.look(&name, stem.unwrap_or_default());
+        // How far the struct or enum is indented that the line stands in.
+        let mut inside: Option<&str> = None;
         for line in shipped(text).lines() {
+            if let Some(indent) = inside {
+                if line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}')) {
+                    inside = None;
+                } else if let Some(member) = member(line)
+                    && !FIELDS_TO_COME.contains(&name.as_str())
+                {
+                    self.look(&name, member);
+                }
+                continue;
+            }
             let Some((kind, defined)) = definition(line) else { continue };
+            if matches!(kind, "struct" | "enum") && line.ends_with('{') {
+                inside = line.get(..line.len() - line.trim_start().len());
+            }
             self.look(&name, defined);
             if !matches!(kind, "mod" | "fn") {
                 self.types.entry(defined.to_owned()).or_default().push(file.to_owned());
@@ -107,6 +125,21 @@ fn definition(line: &str) -> Option<(&str, &str)> {
     rest.get(..end.unwrap_or(rest.len())).filter(|name| !name.is_empty()).map(|name| (kind, name))
 }
 
+/// The field or variant that a line of a struct or an enum names.
+fn member(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
+    let end = line.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let (name, rest) = line.split_at(end.unwrap_or(line.len()));
+    let is_field = rest.starts_with(": ");
+    let is_variant = name.starts_with(char::is_uppercase)
+        && [",", "(", " {", " ="].iter().any(|after| rest.starts_with(after));
+    (is_field || is_variant).then_some(name)
+}
+
 /// The words of a name, whether it is written like_this or LikeThis.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -143,6 +176,21 @@ mod tests {
                 "type Place in crates/a/src/lib.rs and crates/b/src/x/aside.rs",
             ]
         );
+    }
+
+    #[test]
+    fn a_banned_word_in_a_field_or_a_variant_is_found() {
+        let mut found = Found::default();
+        let text = "//! A.\npub struct One {\n    /// A door.\n    pub(crate) door: u8,\n    fine: u8,\n}\n\
+                    enum Two {\n    Told(u8),\n    Asked {\n        sight: u8,\n    },\n    Fine,\n}\n\
+                    fn f() {\n    let told: u8 = 1;\n}\n";
+        found.take("crates/a/src/lib.rs", text);
+        let lines: Vec<String> = found.lines().into_iter().collect();
+        let wanted = ["Asked", "Told", "door", "sight"].map(|name| format!("name {name} in a"));
+        assert_eq!(lines, wanted);
+        let mut later = Found::default();
+        later.take("crates/node/src/lib.rs", "//! A.\nstruct One {\n    told: u8,\n}\n");
+        assert!(later.lines().is_empty());
     }
 
     #[test]

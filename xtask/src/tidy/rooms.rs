@@ -21,7 +21,7 @@ const WRITES: Rule = Rule {
     rooms: &["crates/server/src/", "crates/driver/src/", "crates/host/src/", "crates/cluster/src/"],
     allowed: &[
         ("crates/driver/src/mirror.rs", "the world of a mirror is its own"),
-        ("crates/server/src/internal_writer.rs", "the write path of this process's followers"),
+        ("crates/server/src/internal_writer", "the write path of this process's followers"),
         ("crates/server/src/pods.rs", "the write path of bindings and evictions"),
         ("crates/server/src/write/", "the write path"),
     ],
@@ -36,7 +36,7 @@ const SUBMITS: Rule = Rule {
         ("crates/driver/src/collect.rs", "what the write path has prepared"),
         ("crates/driver/src/collect/submit.rs", "what the write path has prepared"),
         ("crates/driver/src/retention.rs", "what the write path has prepared"),
-        ("crates/server/src/internal_writer.rs", "the write path of this process's followers"),
+        ("crates/server/src/internal_writer", "the write path of this process's followers"),
         ("crates/server/src/write/", "the write path"),
     ],
 };
@@ -70,7 +70,6 @@ const CLOCKS: Rule = Rule {
     ],
     allowed: &[
         ("crates/driver/src/clock.rs", "the driver's clock"),
-        ("crates/driver/src/poll_throttle.rs", "waits of the loop itself"),
         (
             "crates/kinds/src/private_key.rs",
             "ring asks for it to read a key; no answer depends on it",

@@ -29,7 +29,7 @@ pub(super) async fn run(
 ) -> Result<ExitCode, CommandError> {
     let mut signals = Signals::new()?;
     let follow = Follow::start(client.clone(), bundled, tenure_host::expressions());
-    let mut work = MigrationFollower { client, follow, standing: BTreeSet::new(), in_step: false };
+    let mut work = MigrationFollower { client, follow, open: BTreeSet::new(), in_step: false };
     tokio::select! {
         () = work.run() => {}
         () = signals.next() => {}
@@ -41,7 +41,7 @@ struct MigrationFollower {
     client: kube::Client,
     follow: Follow,
     /// What was said and is still so: it is not said again.
-    standing: BTreeSet<String>,
+    open: BTreeSet<String>,
     in_step: bool,
 }
 
@@ -56,8 +56,8 @@ impl MigrationFollower {
     }
 
     async fn carry_out(&mut self, plan: MigrationPlan, sources: &[(String, Converted)]) {
-        let mut standing: BTreeSet<String> = notes(sources).collect();
-        standing.extend(plan.taken.iter().map(|place| taken(place)));
+        let mut open: BTreeSet<String> = notes(sources).collect();
+        open.extend(plan.taken.iter().map(|place| taken(place)));
         let mut whole = true;
         for step in &plan.steps {
             let (namespace, name) = place(step.grant());
@@ -71,12 +71,12 @@ impl MigrationFollower {
                     continue;
                 }
                 Ok(GrantWriteOutcome::Refused(why)) => {
-                    standing.insert(refused(step, &why));
+                    open.insert(refused(step, &why));
                     self.follow.again_in(REFUSED_PAUSE);
                 }
                 Ok(GrantWriteOutcome::Stale) => self.follow.again_in(STALE_PAUSE),
                 Err(error) => {
-                    standing.insert(format!("the cluster does not answer: {error}"));
+                    open.insert(format!("the cluster does not answer: {error}"));
                     self.follow.again_in(SILENT_PAUSE);
                     whole = false;
                     break;
@@ -84,10 +84,10 @@ impl MigrationFollower {
             }
             whole = false;
         }
-        for line in standing.difference(&self.standing) {
+        for line in open.difference(&self.open) {
             warn(line);
         }
-        self.standing = standing;
+        self.open = open;
         if whole && !self.in_step {
             self.in_step = true;
             let old = match sources.len() {

@@ -34,8 +34,8 @@ impl Collector {
             // The name is still somebody else's until that write is done.
             return Tried::Early;
         }
-        let state = self.door.world().current();
-        let standing = match (self.ahead.get(key), state.get(key)) {
+        let state = self.writer.world().current();
+        let stored = match (self.ahead.get(key), state.get(key)) {
             (Some(Some(object)), _) => WriteTarget::Ahead { key, object },
             (Some(None), _) | (None, None) => return Tried::Ended(SubmitOutcome::NotFound),
             (None, Some(record)) if record.uid() != &*write.key.uid => {
@@ -43,10 +43,10 @@ impl Collector {
             }
             (None, Some(record)) => WriteTarget::Stored(record),
         };
-        if self.fingerprint(&standing, write.key.resource) != write.fingerprint {
+        if self.fingerprint(&stored, write.key.resource) != write.fingerprint {
             return Tried::Ended(SubmitOutcome::Moved);
         }
-        let owners = standing.owner_uids();
+        let owners = stored.owner_uids();
         let Some(mut guards) = self.guards(&state, write) else {
             return Tried::Ended(SubmitOutcome::Moved);
         };
@@ -63,7 +63,7 @@ impl Collector {
         if matches!(write.action, WriteAction::DropFinalizer(_)) {
             guards.extend(self.ahead.of_dependents(&write.key.uid));
         }
-        let mut ready = match prepare(&self.door, write, &standing, guards) {
+        let mut ready = match prepare(&self.writer, write, &stored, guards) {
             Ok(PrepareOutcome::Ready(ready)) => ready,
             Ok(PrepareOutcome::Early) => return Tried::Early,
             Ok(PrepareOutcome::Nothing) => {
@@ -73,7 +73,7 @@ impl Collector {
         };
         ready.because(|| chain(&self.engine, write));
         let after = ready.after().cloned();
-        let submitted = match self.door.submit(ready) {
+        let submitted = match self.writer.submit(ready) {
             Ok(submitted) => submitted,
             Err(failure) => return Tried::Ended(refusal(&failure)),
         };
@@ -107,12 +107,12 @@ impl Collector {
         let guard = |guard: &ownership::OwnershipPrecondition| match guard {
             ownership::OwnershipPrecondition::Same { key, fingerprint, .. } => {
                 let path: Arc<str> = self.types.key(key)?.into();
-                let standing = match self.ahead.get(&path) {
+                let stored = match self.ahead.get(&path) {
                     Some(object) => WriteTarget::Ahead { key: &path, object: object.as_ref()? },
                     None => WriteTarget::Stored(state.get(&path)?),
                 };
-                let same = self.fingerprint(&standing, key.resource) == *fingerprint;
-                same.then(|| standing.guard())
+                let same = self.fingerprint(&stored, key.resource) == *fingerprint;
+                same.then(|| stored.guard())
             }
             ownership::OwnershipPrecondition::NoNewDependents { uid, since } => {
                 Some(Precondition::Dependents { uid: uid.clone(), seen: *since })
@@ -121,13 +121,9 @@ impl Collector {
         write.guards.iter().map(guard).collect()
     }
 
-    fn fingerprint(
-        &self,
-        standing: &WriteTarget<'_>,
-        resource: ownership::InternedResource,
-    ) -> u64 {
+    fn fingerprint(&self, stored: &WriteTarget<'_>, resource: ownership::InternedResource) -> u64 {
         let look = |object: &ownership::Object<'_>| self.engine.fingerprint(object);
-        match standing {
+        match stored {
             WriteTarget::Stored(record) => with_object(record, resource, look),
             WriteTarget::Ahead { object, .. } => {
                 with_written(object, resource, Revision::ZERO, look)
@@ -148,9 +144,9 @@ pub(super) enum Tried {
 
 /// Makes one write ready on the object as it stands.
 fn prepare(
-    door: &InternalWriter,
+    writer: &InternalWriter,
     write: &ownership::OwnershipWrite,
-    standing: &WriteTarget<'_>,
+    stored: &WriteTarget<'_>,
     guards: Vec<Precondition>,
 ) -> Result<PrepareOutcome, Failure> {
     match &write.action {
@@ -160,18 +156,18 @@ fn prepare(
                 DeletionPropagation::Foreground => RequestedPropagation::Foreground,
                 DeletionPropagation::Orphan => RequestedPropagation::Orphan,
             };
-            door.prepare_delete(ACTOR, standing, Some(propagation), None, guards)
+            writer.prepare_delete(ACTOR, stored, Some(propagation), None, guards)
         }
         WriteAction::DropReferences(references) => {
-            door.prepare_edit(ACTOR, standing, guards, |metadata| {
+            writer.prepare_edit(ACTOR, stored, guards, |metadata| {
                 drop_references(metadata, references)
             })
         }
         WriteAction::Unblock(references) => {
-            door.prepare_edit(ACTOR, standing, guards, |metadata| unblock(metadata, references))
+            writer.prepare_edit(ACTOR, stored, guards, |metadata| unblock(metadata, references))
         }
         WriteAction::DropFinalizer(finalizer) => {
-            door.prepare_edit(ACTOR, standing, guards, |metadata| {
+            writer.prepare_edit(ACTOR, stored, guards, |metadata| {
                 drop_finalizer(metadata, finalizer.text());
             })
         }
@@ -186,12 +182,14 @@ fn chain(engine: &OwnershipEngine, write: &ownership::OwnershipWrite) -> String 
 }
 
 pub(super) fn came_of(
-    door: &InternalWriter,
+    writer: &InternalWriter,
     written: Result<InternalWriteOutcome, Failure>,
 ) -> SubmitOutcome {
     match written {
         Ok(InternalWriteOutcome::Stored(record)) => SubmitOutcome::Applied(record.revision()),
-        Ok(InternalWriteOutcome::Gone) => SubmitOutcome::Applied(door.world().current().revision()),
+        Ok(InternalWriteOutcome::Gone) => {
+            SubmitOutcome::Applied(writer.world().current().revision())
+        }
         Ok(InternalWriteOutcome::Moved) => SubmitOutcome::Moved,
         Err(failure) => refusal(&failure),
     }

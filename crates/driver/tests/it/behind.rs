@@ -45,9 +45,9 @@ async fn flood(house: &House) {
 async fn followers_that_fell_behind_the_log_begin_anew() {
     let test = async {
         let house = House::followed(None, HISTORY_BYTES).await;
-        let door = InternalWriter::new(Arc::clone(&house.api));
+        let writer = InternalWriter::new(Arc::clone(&house.api));
         let controllers = Controllers::named(&["*".to_owned()]).unwrap();
-        let (driver, engines) = Driver::new(door, 1, controllers);
+        let (driver, engines) = Driver::new(writer, 1, controllers);
         let (_stop, stopping) = watch::channel(false);
         let mut following = pin!(driver.follow(stopping));
         for name in ["owner", "large"] {

@@ -31,8 +31,8 @@ impl Running {
 
     /// Starts controllers behind a server.
     pub fn with(house: &House, controllers: Controllers) -> Running {
-        let door = InternalWriter::new(Arc::clone(&house.api));
-        let (driver, engines) = Driver::new(door, 1, controllers);
+        let writer = InternalWriter::new(Arc::clone(&house.api));
+        let (driver, engines) = Driver::new(writer, 1, controllers);
         let (stop, stopping) = watch::channel(false);
         let thread = std::thread::spawn(move || driver.run(stopping).unwrap());
         Running { engines, stop, thread: Some(thread) }

@@ -51,8 +51,8 @@ struct IssuedCertificate {
     bundle: CredentialBundle,
     refresh: Timestamp,
     ends: Timestamp,
-    told_overdue: bool,
-    told_expired: bool,
+    reported_overdue: bool,
+    reported_expired: bool,
 }
 
 struct RequestedCertificate {
@@ -65,7 +65,7 @@ struct RequestedCertificate {
 #[derive(Default)]
 pub struct ProjectedCertificate {
     shown: Option<IssuedCertificate>,
-    asked: Option<RequestedCertificate>,
+    open_request: Option<RequestedCertificate>,
     refused: Option<String>,
 }
 
@@ -73,20 +73,20 @@ impl ProjectedCertificate {
     /// The name of the request that is not answered yet.
     #[must_use]
     pub fn pending(&self) -> Option<&str> {
-        self.asked.as_ref().map(|asked| asked.request.as_str())
+        self.open_request.as_ref().map(|open| open.request.as_str())
     }
 
     /// Whether a request should be made now.
     #[must_use]
     pub fn wants_request(&self, now: Timestamp) -> bool {
         let due = self.shown.as_ref().is_none_or(|shown| shown.refresh <= now);
-        due && self.asked.is_none() && self.refused.is_none()
+        due && self.open_request.is_none() && self.refused.is_none()
     }
 
     /// A request was made with this key; `spread` is a number between 0 and 1.
     pub fn requested(&mut self, key: Vec<u8>, request: &str, now: Timestamp, spread: f64) {
         let gone_at = later(now, GONE_AFTER + SPREAD.mul_f64(spread));
-        self.asked = Some(RequestedCertificate { key, request: request.into(), gone_at });
+        self.open_request = Some(RequestedCertificate { key, request: request.into(), gone_at });
     }
 
     /// Takes in the pending request as it now is; `None` while nobody sees it.
@@ -96,13 +96,13 @@ impl ProjectedCertificate {
         now: Timestamp,
         spread: f64,
     ) -> Option<CertificateNews> {
-        let asked = self.asked.take()?;
+        let open_request = self.open_request.take()?;
         let Some(request) = request else {
-            self.asked = (now < asked.gone_at).then_some(asked);
+            self.open_request = (now < open_request.gone_at).then_some(open_request);
             return None;
         };
         let Some((kind, condition)) = answer(request) else {
-            self.asked = Some(asked);
+            self.open_request = Some(open_request);
             return None;
         };
         let text = |member| condition.str_at(&[member]).unwrap_or_default();
@@ -117,7 +117,7 @@ impl ProjectedCertificate {
             SignerAnswer::Denied => Some(CertificateNews::Denied(refuse("denied"))),
             SignerAnswer::Failed => Some(CertificateNews::Failed(refuse("failed"))),
             SignerAnswer::Issued => {
-                self.shown = Some(issued(asked.key, request, now, spread));
+                self.shown = Some(issued(open_request.key, request, now, spread));
                 None
             }
         }
@@ -126,12 +126,12 @@ impl ProjectedCertificate {
     /// A certificate that is late, told once.
     pub fn late(&mut self, now: Timestamp) -> Option<CertificateNews> {
         let shown = self.shown.as_mut()?;
-        if now > shown.ends && !shown.told_expired {
-            (shown.told_expired, shown.told_overdue) = (true, true);
+        if now > shown.ends && !shown.reported_expired {
+            (shown.reported_expired, shown.reported_overdue) = (true, true);
             return Some(CertificateNews::Expired);
         }
-        if now > later(shown.refresh, OVERDUE_AFTER) && !shown.told_overdue {
-            shown.told_overdue = true;
+        if now > later(shown.refresh, OVERDUE_AFTER) && !shown.reported_overdue {
+            shown.reported_overdue = true;
             return Some(CertificateNews::Overdue);
         }
         None
@@ -152,7 +152,7 @@ impl ProjectedCertificate {
     /// When the next request is due, if time alone decides it.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        let open = self.asked.is_none() && self.refused.is_none();
+        let open = self.open_request.is_none() && self.refused.is_none();
         self.shown.as_ref().filter(|_| open).map(|shown| shown.refresh)
     }
 }
@@ -189,8 +189,8 @@ fn issued(key: Vec<u8>, request: &Object, now: Timestamp, spread: f64) -> Issued
         bundle: CredentialBundle { key, chain },
         refresh: later(time("beginRefreshAt"), SPREAD.mul_f64(spread)),
         ends: time("notAfter"),
-        told_overdue: false,
-        told_expired: false,
+        reported_overdue: false,
+        reported_expired: false,
     }
 }
 

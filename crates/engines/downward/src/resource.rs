@@ -30,9 +30,9 @@ pub fn resolve_resource(
             find(pod, name).ok_or_else(|| ResolveError::Container(name.into()))?
         }
     };
-    let asked = reference.str_at(&["resource"]).unwrap_or_default();
-    let unknown = || ResolveError::Resource(asked.into());
-    let (list, resource) = asked.split_once('.').ok_or_else(unknown)?;
+    let requested = reference.str_at(&["resource"]).unwrap_or_default();
+    let unknown = || ResolveError::Resource(requested.into());
+    let (list, resource) = requested.split_once('.').ok_or_else(unknown)?;
     let usual = matches!(resource, "cpu" | "memory" | "ephemeral-storage");
     if !(usual || resource.starts_with("hugepages-")) || !matches!(list, "limits" | "requests") {
         return Err(unknown());

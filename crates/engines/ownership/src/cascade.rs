@@ -381,7 +381,7 @@ impl OwnershipEngine {
     }
 
     fn owner_references(&self, list: &[NamedOwner]) -> Vec<OwnerIdentity> {
-        list.iter().map(|told| self.owner_reference(told)).collect()
+        list.iter().map(|reported| self.owner_reference(reported)).collect()
     }
 }
 

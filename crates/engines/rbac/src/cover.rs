@@ -54,9 +54,9 @@ pub(crate) struct Cover {
 pub(crate) fn cover<H: Borrow<PolicyRule>>(held: &[H], wanted: &[PolicyRule]) -> Cover {
     let mut words = CoverageIndex::of(wanted);
     let mut used = BTreeSet::new();
-    let asked: Vec<IndexedRule<'_>> = wanted.iter().map(|rule| words.wanted(rule)).collect();
+    let requested: Vec<IndexedRule<'_>> = wanted.iter().map(|rule| words.wanted(rule)).collect();
     // One held rule often covers the whole; this also spares taking large rules apart.
-    let mut open: Vec<&IndexedRule<'_>> = asked.iter().collect();
+    let mut open: Vec<&IndexedRule<'_>> = requested.iter().collect();
     words.read(held, |words| {
         open.retain(|wanted| match words.first(words.covering_whole(wanted)) {
             Some(rule) => {

@@ -175,13 +175,18 @@ impl Rbac {
     /// Whether a role allows what is asked, by a binding for the cluster or for the namespace asked
     /// about.
     #[must_use]
-    pub fn allows(&self, who: &Requester<'_>, asked: &RequestAttributes<'_>) -> RbacDecision<'_> {
-        let bit = bit_of(asked);
-        let granted = self.cluster.granted("", &self.slots, bit, who, asked);
+    pub fn allows(
+        &self,
+        who: &Requester<'_>,
+        requested: &RequestAttributes<'_>,
+    ) -> RbacDecision<'_> {
+        let bit = bit_of(requested);
+        let granted = self.cluster.granted("", &self.slots, bit, who, requested);
         let locally = || {
-            let namespace = Some(asked.namespace()).filter(|namespace| !namespace.is_empty())?;
+            let namespace =
+                Some(requested.namespace()).filter(|namespace| !namespace.is_empty())?;
             let (namespace, place) = self.places.get_key_value(namespace)?;
-            place.granted(namespace, &self.slots, bit, who, asked)
+            place.granted(namespace, &self.slots, bit, who, requested)
         };
         granted.or_else(locally).map_or(RbacDecision::NoOpinion, RbacDecision::Allow)
     }
@@ -272,11 +277,11 @@ impl ScopeIndex {
         slots: &'a RoleTable,
         bit: u64,
         who: &Requester<'_>,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
     ) -> Option<RoleGrant<'a>> {
         self.held(who).find_map(|(held, group)| {
             held.find(|number, bindings| {
-                let role = slots.allowing(*number, bit, asked)?;
+                let role = slots.allowing(*number, bit, requested)?;
                 let (binding, ()) = bindings.first()?;
                 Some(RoleGrant { namespace, binding, role, group })
             })

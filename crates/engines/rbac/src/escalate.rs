@@ -44,14 +44,14 @@ pub struct RoleWrite<'a> {
 /// Labels are something that is said: aggregated roles gather by them.
 #[must_use]
 pub fn is_upkeep(old: &Object, new: &Object) -> bool {
-    let told = |object: &Object| {
-        let mut told = object.clone();
-        if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
+    let reported = |object: &Object| {
+        let mut reported = object.clone();
+        if let Some(metadata) = reported.get_mut("metadata").and_then(Value::as_object_mut) {
             UPKEEP.iter().for_each(|member| drop(metadata.remove(*member)));
         }
-        told
+        reported
     };
-    told(old) == told(new)
+    reported(old) == reported(new)
 }
 
 /// Why a role or binding may not be written by somebody.

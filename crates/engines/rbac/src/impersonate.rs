@@ -102,7 +102,7 @@ impl ImpersonationMode {
 /// the whole chain of authorizers on behalf of the caller.
 pub fn impersonate<'a>(
     wanted: &ImpersonationRequest<'a>,
-    asked: &RequestAttributes<'_>,
+    requested: &RequestAttributes<'_>,
     own_node: Option<&str>,
     may: impl Fn(&RequestAttributes<'_>) -> bool,
 ) -> Result<Impersonated, RequestAttributes<'a>> {
@@ -110,8 +110,8 @@ pub fn impersonate<'a>(
         return Ok(Impersonated { groups: groups_of(wanted), constraint: None });
     };
     for mode in ImpersonationMode::ALL.into_iter().filter(|mode| mode.fits(wanted, own_node)) {
-        let verb = format!("impersonate-on:{}:{}", mode.name(), asked.verb());
-        if may(&asked.with_verb(&verb)) && holds(mode, wanted, &may) {
+        let verb = format!("impersonate-on:{}:{}", mode.name(), requested.verb());
+        if may(&requested.with_verb(&verb)) && holds(mode, wanted, &may) {
             return Ok(Impersonated {
                 groups: groups_in(mode, wanted),
                 constraint: Some(mode.verb()),

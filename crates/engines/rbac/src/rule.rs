@@ -102,10 +102,10 @@ pub struct PolicyRule {
 impl PolicyRule {
     /// Whether the rule allows what is asked, in a place where it applies.
     #[must_use]
-    pub fn allows(&self, asked: &RequestAttributes<'_>) -> bool {
-        match *asked {
+    pub fn allows(&self, requested: &RequestAttributes<'_>) -> bool {
+        match *requested {
             RequestAttributes::Resource { .. } => {
-                self.resources.iter().any(|held| self.allows_of(held, asked))
+                self.resources.iter().any(|held| self.allows_of(held, requested))
             }
             RequestAttributes::Path { verb, path } => {
                 has_or_star(&self.verbs, verb)
@@ -115,8 +115,9 @@ impl PolicyRule {
     }
 
     /// Whether the rule allows what is asked by this one of its resources.
-    pub(crate) fn allows_of(&self, held: &str, asked: &RequestAttributes<'_>) -> bool {
-        let RequestAttributes::Resource { verb, group, resource, subresource, name, .. } = *asked
+    pub(crate) fn allows_of(&self, held: &str, requested: &RequestAttributes<'_>) -> bool {
+        let RequestAttributes::Resource { verb, group, resource, subresource, name, .. } =
+            *requested
         else {
             return false;
         };

@@ -80,11 +80,11 @@ impl RoleTable {
         &self,
         number: usize,
         bit: u64,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
     ) -> Option<&Role> {
         let slot = self.slot(number).filter(|slot| slot.mentions & bit != 0)?;
         let RoleEntry { role, sorted } = slot.role.as_deref()?;
-        sorted.allows(&role.rules, asked).then_some(role)
+        sorted.allows(&role.rules, requested).then_some(role)
     }
 
     pub(crate) fn put_role(&mut self, number: usize, role: Role) {

@@ -53,22 +53,22 @@ impl RuleIndex {
     }
 
     /// Whether one of the rules, which must be those given at the start, allows what is asked.
-    pub(crate) fn allows(&self, rules: &[PolicyRule], asked: &RequestAttributes<'_>) -> bool {
+    pub(crate) fn allows(&self, rules: &[PolicyRule], requested: &RequestAttributes<'_>) -> bool {
         let any = |places: &[RulePosition]| {
             places.iter().any(|place| {
                 let Some(rule) = rules.get(place.rule) else { return false };
                 let resource = rule.resources.get(place.resource);
-                resource.is_some_and(|resource| rule.allows_of(resource, asked))
+                resource.is_some_and(|resource| rule.allows_of(resource, requested))
             })
         };
-        match asked {
+        match requested {
             RequestAttributes::Resource { resource, .. } => {
                 any(&self.star)
                     || self.resources.get(stem(resource)).is_some_and(|places| any(places))
             }
             RequestAttributes::Path { .. } => {
                 let mut rules = self.paths.iter().filter_map(|number| rules.get(*number));
-                rules.any(|rule| rule.allows(asked))
+                rules.any(|rule| rule.allows(requested))
             }
         }
     }
@@ -78,8 +78,8 @@ impl RuleIndex {
 const PATHS: u64 = 1 << 63;
 
 /// The bit that a role must have among those of [`RuleIndex::mentions`] to allow what is asked.
-pub(crate) fn bit_of(asked: &RequestAttributes<'_>) -> u64 {
-    match asked {
+pub(crate) fn bit_of(requested: &RequestAttributes<'_>) -> u64 {
+    match requested {
         RequestAttributes::Resource { resource, .. } => bit(stem(resource)),
         RequestAttributes::Path { .. } => PATHS,
     }

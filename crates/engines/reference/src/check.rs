@@ -107,9 +107,9 @@ impl Index {
         for edge in edges {
             let (of_edge, class) = (self.triple(edge), edge.class);
             let purpose = self.words.triple_of(of_edge).map(|(.., purpose)| &**purpose);
-            let asked =
+            let requested =
                 |source: &&PathSource| source.is_in_force() && purpose == Some(query.purpose);
-            let Some(source) = self.source(edge.source).filter(asked) else { continue };
+            let Some(source) = self.source(edge.source).filter(requested) else { continue };
             triple = Some(of_edge);
             matches.push(StrategyMatch {
                 strategy: &source.spec.strategy,

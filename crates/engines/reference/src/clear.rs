@@ -23,7 +23,7 @@ const LOOKED_AT: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Clearing {
     /// Whether the host clears away, beside events.
-    pub(crate) beside: bool,
+    pub(crate) in_background: bool,
     /// The origin that the walk comes to next.
     next: usize,
     /// What the walk clears away.
@@ -43,7 +43,7 @@ impl Index {
     /// From now on the host calls [`Index::clear_away`], beside events.
     #[must_use]
     pub fn with_background_clearing(mut self) -> Index {
-        self.clearing.beside = true;
+        self.clearing.in_background = true;
         self
     }
 

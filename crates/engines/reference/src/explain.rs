@@ -112,24 +112,25 @@ impl Index {
     /// One line that says why a request is allowed (R130): of all witnesses the smallest by strategy, then
     /// namespace and name of the origin.
     #[must_use]
-    pub fn reason(&self, asked: &Attributes<'_>) -> Option<String> {
-        self.witness(asked).map(|witness| witness.to_string())
+    pub fn reason(&self, requested: &Attributes<'_>) -> Option<String> {
+        self.witness(requested).map(|witness| witness.to_string())
     }
 
     /// The witness of [`Index::reason`].
     #[must_use]
-    pub fn witness(&self, asked: &Attributes<'_>) -> Option<Witness> {
-        self.witnesses(asked).into_iter().next()
+    pub fn witness(&self, requested: &Attributes<'_>) -> Option<Witness> {
+        self.witnesses(requested).into_iter().next()
     }
 
     /// Everything that allows a request, sorted.
     #[must_use]
-    pub fn witnesses(&self, asked: &Attributes<'_>) -> Vec<Witness> {
-        if !self.decide(asked).is_allowed() {
+    pub fn witnesses(&self, requested: &Attributes<'_>) -> Vec<Witness> {
+        if !self.decide(requested).is_allowed() {
             return Vec::new();
         }
-        let matching = |consumer: &Consumer| consumer.subject.matches(asked.user, asked.groups);
-        self.witnesses_of(&object_of(asked), matching)
+        let matching =
+            |consumer: &Consumer| consumer.subject.matches(requested.user, requested.groups);
+        self.witnesses_of(&object_of(requested), matching)
     }
 
     /// Every chain that ends at a target, for consumers that match.
@@ -216,11 +217,11 @@ impl Index {
 
     /// Why a request is allowed, or the nearest miss (R132).
     #[must_use]
-    pub fn explain(&self, asked: &Attributes<'_>) -> Explanation {
-        if !asked.is_eligible() {
-            return Explanation::refused(UnmetCondition::Verb, verb_message(asked));
+    pub fn explain(&self, requested: &Attributes<'_>) -> Explanation {
+        if !requested.is_eligible() {
+            return Explanation::refused(UnmetCondition::Verb, verb_message(requested));
         }
-        let witnesses = self.witnesses(asked);
+        let witnesses = self.witnesses(requested);
         if let Some(first) = witnesses.first() {
             let message = first.to_string();
             return Explanation {
@@ -234,12 +235,12 @@ impl Index {
         }
         let consumers = self.consumers.values().map(|kept| &kept.consumer);
         let mine: Vec<&Consumer> = consumers
-            .filter(|consumer| consumer.subject.matches(asked.user, asked.groups))
+            .filter(|consumer| consumer.subject.matches(requested.user, requested.groups))
             .collect();
         if mine.is_empty() {
-            return self.no_subject(asked);
+            return self.no_subject(requested);
         }
-        let target = object_of(asked);
+        let target = object_of(requested);
         let is_target = |resource: &Resource| {
             resource.group == target.group && resource.resource == target.resource
         };
@@ -262,9 +263,9 @@ impl Index {
         refused
     }
 
-    fn no_subject(&self, asked: &Attributes<'_>) -> Explanation {
+    fn no_subject(&self, requested: &Attributes<'_>) -> Explanation {
         let mut message = String::from("no ClusterReferenceConsumer names this subject");
-        let account = asked.user.strip_prefix("system:serviceaccount:");
+        let account = requested.user.strip_prefix("system:serviceaccount:");
         let account = account.and_then(|rest| rest.split_once(':')).map(|(_, name)| name);
         let others = self.consumers.values().filter(|kept| match &kept.consumer.subject {
             Subject::ServiceAccount { name, .. } => Some(name.as_str()) == account,
@@ -446,25 +447,25 @@ fn selected(selector: &ClassSelector) -> String {
     }
 }
 
-fn object_of<'a>(asked: &Attributes<'a>) -> Obj<'a> {
-    let Attributes { group, resource, namespace, name, .. } = *asked;
+fn object_of<'a>(requested: &Attributes<'a>) -> Obj<'a> {
+    let Attributes { group, resource, namespace, name, .. } = *requested;
     Obj { group, resource, namespace, name }
 }
 
-fn verb_message(asked: &Attributes<'_>) -> String {
-    if !matches!(asked.verb, "get" | "list" | "watch") {
+fn verb_message(requested: &Attributes<'_>) -> String {
+    if !matches!(requested.verb, "get" | "list" | "watch") {
         return format!(
             "`{}` is never granted by a reference; only get, list and watch",
-            asked.verb
+            requested.verb
         );
     }
-    if !asked.subresource.is_empty() {
+    if !requested.subresource.is_empty() {
         return "subresources are never granted by a reference".into();
     }
-    if asked.name.is_empty() {
+    if requested.name.is_empty() {
         return format!(
             "{} of a whole namespace is never granted; use a metadata.name field selector",
-            asked.verb
+            requested.verb
         );
     }
     "wildcards are never granted by a reference".into()
@@ -476,8 +477,8 @@ fn no_target(target: &Obj<'_>, mine: &[&Consumer]) -> Explanation {
         .flat_map(|consumer| consumer.references.iter().map(|entry| entry.target.to_string()))
         .collect();
     let served: Vec<String> = served.into_iter().collect();
-    let asked = Resource::new(target.group, target.resource);
+    let requested = Resource::new(target.group, target.resource);
     let message =
-        format!("the subject serves no references to {asked}, only to {}", served.join(", "));
+        format!("the subject serves no references to {requested}, only to {}", served.join(", "));
     Explanation::refused(UnmetCondition::Target, message)
 }

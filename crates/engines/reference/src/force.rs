@@ -24,7 +24,7 @@ pub(crate) enum Force {
     /// Its strategy is not stored yet; what it finds counts for nothing.
     Prepared,
     /// The same, and every origin was told.
-    Told,
+    Announced,
     /// What it finds counts.
     Effective,
     /// Another version takes its place; what it has found counts until each origin was seen at that one (R59).
@@ -41,12 +41,12 @@ impl PathSource {
 
     /// Whether it looks into origins that are told.
     pub(crate) fn reads(&self) -> bool {
-        matches!(self.force, Force::Prepared | Force::Told | Force::Effective)
+        matches!(self.force, Force::Prepared | Force::Announced | Force::Effective)
     }
 
     /// Whether it waits for its strategy to be stored.
     fn waits(&self) -> bool {
-        matches!(self.force, Force::Prepared | Force::Told)
+        matches!(self.force, Force::Prepared | Force::Announced)
     }
 }
 
@@ -71,7 +71,7 @@ impl Index {
     pub fn prepared(&mut self) {
         let waiting = self.sources.iter_mut().flatten();
         for source in waiting.filter(|source| source.force == Force::Prepared) {
-            source.force = Force::Told;
+            source.force = Force::Announced;
         }
     }
 
@@ -116,11 +116,11 @@ impl Index {
     }
 
     /// These sources were told everything before they came into force: a type that nobody else reads was seen.
-    pub(crate) fn see_types_of(&mut self, told: &[u32]) {
-        for id in told {
+    pub(crate) fn see_types_of(&mut self, reported: &[u32]) {
+        for id in reported {
             let Some(origin) = self.source(*id).map(|source| source.origin) else { continue };
             let Some(of_type) = self.types.get(&origin) else { continue };
-            let others = of_type.sources.iter().filter(|source| !told.contains(source));
+            let others = of_type.sources.iter().filter(|source| !reported.contains(source));
             let alone = !others.into_iter().any(|source| self.is_in_force(*source));
             if let Some(of_type) = self.types.get_mut(&origin).filter(|_| alone) {
                 of_type.seen = true;

@@ -371,8 +371,8 @@ impl Index {
 
     /// As [`CapabilityView::decide`], on the state after all events so far.
     #[must_use]
-    pub fn decide(&self, asked: &Attributes<'_>) -> ReferenceDecision {
-        self.view().decide(asked)
+    pub fn decide(&self, requested: &Attributes<'_>) -> ReferenceDecision {
+        self.view().decide(requested)
     }
 
     /// The name of a target.

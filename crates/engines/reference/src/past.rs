@@ -15,18 +15,18 @@ use crate::view::{Attributes, Capability, CapabilityView, accepted};
 impl CapabilityView {
     /// Whether the subject of a request could follow what a transition speaks of.
     #[must_use]
-    pub fn accepts(&self, asked: &Attributes<'_>, transition: &Transition) -> bool {
-        self.accepts_capability(asked, transition.capability)
+    pub fn accepts(&self, requested: &Attributes<'_>, transition: &Transition) -> bool {
+        self.accepts_capability(requested, transition.capability)
     }
 
     /// Whether a request was allowed before these transitions of its target, the oldest first.
     #[must_use]
     pub fn was_allowed<'t>(
         &self,
-        asked: &Attributes<'_>,
+        requested: &Attributes<'_>,
         since: impl Iterator<Item = &'t Transition>,
     ) -> bool {
-        if !asked.is_eligible() {
+        if !requested.is_eligible() {
             return false;
         }
         let mut moved: SmallVec<[(Capability, bool); 4]> = SmallVec::new();
@@ -35,16 +35,16 @@ impl CapabilityView {
                 moved.push((transition.capability, transition.live));
             }
         }
-        let now = self.live_at(asked).iter().copied();
+        let now = self.live_at(requested).iter().copied();
         let stayed = now.filter(|capability| !moved.iter().any(|(other, _)| other == capability));
         // What first became dead was live before.
         let went = moved.iter().filter(|(_, live)| !live).map(|(capability, _)| *capability);
-        stayed.chain(went).any(|capability| self.accepts_capability(asked, capability))
+        stayed.chain(went).any(|capability| self.accepts_capability(requested, capability))
     }
 
-    fn accepts_capability(&self, asked: &Attributes<'_>, capability: Capability) -> bool {
-        let mut groups = asked.groups.iter();
-        accepted(capability, self.rights(false, asked.user))
+    fn accepts_capability(&self, requested: &Attributes<'_>, capability: Capability) -> bool {
+        let mut groups = requested.groups.iter();
+        accepted(capability, self.rights(false, requested.user))
             || groups.any(|group| accepted(capability, self.rights(true, group)))
     }
 }

@@ -70,7 +70,7 @@ struct SourceChanges {
     /// They came into force.
     came: Vec<u32>,
     /// Of those, the ones that every origin was told to before.
-    told: Vec<u32>,
+    announced: Vec<u32>,
     gone: Vec<u32>,
     /// The types whose origins must be told.
     feeds: BTreeSet<(Resource, String)>,
@@ -197,7 +197,7 @@ impl Index {
         for name in names {
             self.settle_strategy(name, &mut turned);
         }
-        self.see_types_of(&turned.told);
+        self.see_types_of(&turned.announced);
         let triples = turned.came.iter().filter_map(|id| self.source(*id));
         let triples = triples.map(|source| source.triple).collect();
         self.drop_sources(&turned.gone, out);
@@ -222,13 +222,13 @@ impl Index {
             let was = source.force;
             match (was, still) {
                 // Whoever prepares it stores it, or gives it up.
-                (Force::Prepared | Force::Told, false) => continue,
+                (Force::Prepared | Force::Announced, false) => continue,
                 (_, true) => source.force = Force::Effective,
                 (_, false) if replaced => source.force = Force::Retired,
                 (_, false) => turned.gone.push(*id),
             }
             match was {
-                Force::Told => turned.told.push(*id),
+                Force::Announced => turned.announced.push(*id),
                 Force::Prepared => turned.feed(&source.spec),
                 _ => continue,
             }
@@ -248,7 +248,7 @@ impl Index {
         wanted.iter().all(|spec| {
             let known = had.iter().filter_map(|id| self.source(*id));
             let mut same = known.filter(|source| *source.spec == *spec);
-            same.any(|source| matches!(source.force, Force::Effective | Force::Told))
+            same.any(|source| matches!(source.force, Force::Effective | Force::Announced))
         })
     }
 
@@ -355,18 +355,18 @@ impl Index {
         let sources = gone.iter().filter_map(|id| self.source(*id));
         let (types, triples): (BTreeSet<u32>, BTreeSet<u32>) =
             sources.map(|source| (source.origin, source.triple)).unzip();
-        if self.clearing.beside {
+        if self.clearing.in_background {
             self.clear_later(gone);
         }
         for resource in types {
-            if !self.clearing.beside {
+            if !self.clearing.in_background {
                 self.drop_edges(resource, gone, out);
             }
             if let Some(of_type) = self.types.get_mut(&resource) {
                 of_type.sources.retain(|id| !gone.contains(id));
             }
         }
-        if !self.clearing.beside {
+        if !self.clearing.in_background {
             gone.iter().for_each(|id| self.free_source(*id));
         }
         self.refresh_rights_of_triples(&triples, out);
@@ -406,7 +406,7 @@ impl Index {
         idle.sort_unstable();
         for id in idle {
             self.types.remove(&id);
-            if !self.clearing.beside {
+            if !self.clearing.in_background {
                 for origin in self.origins_of(id) {
                     self.forget_origin(origin, out);
                 }

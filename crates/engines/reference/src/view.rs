@@ -112,7 +112,7 @@ pub(crate) type SubjectCapabilities = Box<[Capability]>;
 
 /// A target as it is asked for: a type of object, a namespace, a name.
 struct TargetQuery<'a> {
-    asked: &'a Attributes<'a>,
+    request: &'a Attributes<'a>,
     resource: TextKey<'a>,
     namespace: TextKey<'a>,
     name: TextKey<'a>,
@@ -122,10 +122,10 @@ struct TargetQuery<'a> {
 
 impl<'a> TargetQuery<'a> {
     #[inline]
-    fn new(asked: &'a Attributes<'a>) -> TargetQuery<'a> {
-        let Attributes { resource, namespace, name, .. } = *asked;
+    fn new(request: &'a Attributes<'a>) -> TargetQuery<'a> {
+        let Attributes { resource, namespace, name, .. } = *request;
         TargetQuery {
-            asked,
+            request,
             resource: TextKey::new(resource),
             namespace: TextKey::new(namespace),
             name: TextKey::new(name),
@@ -136,7 +136,7 @@ impl<'a> TargetQuery<'a> {
     #[inline]
     fn hash(&self, hasher: &FixedState) -> u32 {
         if self.long {
-            return long_hash(self.asked, hasher);
+            return long_hash(self.request, hasher);
         }
         let hash = |key: &TextKey<'_>| key.short_hash(hasher);
         let place = [hash(&self.resource), hash(&self.namespace)];
@@ -149,17 +149,17 @@ impl<'a> TargetQuery<'a> {
         let [resource, namespace] = place.words;
         self.namespace.has(namespace)
             && self.resource.has(resource)
-            && same(place.group.as_bytes(), self.asked.group.as_bytes())
-            && (!self.long || place.is_of(self.asked))
+            && same(place.group.as_bytes(), self.request.group.as_bytes())
+            && (!self.long || place.is_of(self.request))
     }
 }
 
 /// As [`TargetQuery::hash`], for texts of any length.
 #[inline(never)]
-fn long_hash(asked: &Attributes<'_>, hasher: &FixedState) -> u32 {
+fn long_hash(request: &Attributes<'_>, hasher: &FixedState) -> u32 {
     let hash = |text| TextKey::new(text).hash(hasher);
-    let place = [hash(asked.resource), hash(asked.namespace)];
-    hash_in(seed(place), hash(asked.name))
+    let place = [hash(request.resource), hash(request.namespace)];
+    hash_in(seed(place), hash(request.name))
 }
 
 // What is rotated differently does not cancel out where two of the texts are the same.
@@ -192,10 +192,10 @@ pub(crate) struct NamespacedResource {
 
 impl NamespacedResource {
     #[inline(never)]
-    fn is_of(&self, asked: &Attributes<'_>) -> bool {
-        same(self.namespace.as_bytes(), asked.namespace.as_bytes())
-            && same(self.resource.as_bytes(), asked.resource.as_bytes())
-            && same(self.group.as_bytes(), asked.group.as_bytes())
+    fn is_of(&self, request: &Attributes<'_>) -> bool {
+        same(self.namespace.as_bytes(), request.namespace.as_bytes())
+            && same(self.resource.as_bytes(), request.resource.as_bytes())
+            && same(self.group.as_bytes(), request.group.as_bytes())
     }
 }
 
@@ -252,21 +252,21 @@ impl CapabilityView {
     ///
     /// One probe for the user and one for the target (R173); nothing is allocated and nothing waited for.
     #[must_use]
-    pub fn decide(&self, asked: &Attributes<'_>) -> ReferenceDecision {
-        if !asked.is_eligible() {
+    pub fn decide(&self, request: &Attributes<'_>) -> ReferenceDecision {
+        if !request.is_eligible() {
             return ReferenceDecision::NoOpinion;
         }
-        let user = self.users.get(asked.user, &self.hasher);
+        let user = self.users.get(request.user, &self.hasher);
         if user.is_none() && self.groups.by_name.is_empty() {
             return ReferenceDecision::NoOpinion;
         }
-        let Some((target, set)) = self.requested_target(asked) else {
+        let Some((target, set)) = self.requested_target(request) else {
             return ReferenceDecision::NoOpinion;
         };
         let live = self.set(set);
         match user.and_then(|rights| common(live, rights)) {
             Some(capability) => ReferenceDecision::Allow(DecisionHandle { target, capability }),
-            None => self.decide_for_groups(asked.groups, target, live),
+            None => self.decide_for_groups(request.groups, target, live),
         }
     }
 
@@ -343,15 +343,15 @@ impl CapabilityView {
 
     /// The target of a request and its set, if something is live there.
     #[inline]
-    fn requested_target(&self, asked: &Attributes<'_>) -> Option<(u32, u32)> {
-        let sought = TargetQuery::new(asked);
+    fn requested_target(&self, request: &Attributes<'_>) -> Option<(u32, u32)> {
+        let sought = TargetQuery::new(request);
         let hash = sought.hash(&self.hasher);
         match self.targets.first(hash) {
             First::Nothing => None,
             First::Slot(slot) if self.is_live(slot, &sought) => {
                 Some((slot.target(), slot.set(self.column)))
             }
-            _ => self.search_target(asked, hash),
+            _ => self.search_target(request, hash),
         }
     }
 
@@ -359,11 +359,11 @@ impl CapabilityView {
     /// apart: a loop in the midst of a decision makes all of it slower.
     #[cold]
     #[inline(never)]
-    fn search_target(&self, asked: &Attributes<'_>, hash: u32) -> Option<(u32, u32)> {
-        let name = TextKey::new(asked.name);
+    fn search_target(&self, request: &Attributes<'_>, hash: u32) -> Option<(u32, u32)> {
+        let name = TextKey::new(request.name);
         let found = self.targets.find(hash, |slot| {
             slot.set(self.column) != NONE
-                && self.place(slot.place()).is_some_and(|place| place.is_of(asked))
+                && self.place(slot.place()).is_some_and(|place| place.is_of(request))
                 && name.is(slot, &self.targets.long)
         });
         found.map(|(_, slot)| (slot.target(), slot.set(self.column)))
@@ -379,9 +379,9 @@ impl CapabilityView {
     }
 
     /// The capabilities that are live at what is asked for, sorted.
-    pub(crate) fn live_at(&self, asked: &Attributes<'_>) -> &[Capability] {
-        let hash = long_hash(asked, &self.hasher);
-        self.search_target(asked, hash).map(|(_, set)| self.set(set)).unwrap_or_default()
+    pub(crate) fn live_at(&self, request: &Attributes<'_>) -> &[Capability] {
+        let hash = long_hash(request, &self.hasher);
+        self.search_target(request, hash).map(|(_, set)| self.set(set)).unwrap_or_default()
     }
 
     /// The capabilities of a set, sorted.

@@ -127,7 +127,7 @@ pub(crate) struct OptedInSubject {
     /// Since when a denied collection waits.
     pub(crate) denied_since: Option<u64>,
     /// When it was last told that a collection was denied.
-    pub(crate) told: Option<u64>,
+    pub(crate) reported: Option<u64>,
     /// Its managed entries vanished, and not by this engine.
     pub(crate) stripped: bool,
     /// It was told that there is no room.
@@ -363,7 +363,7 @@ impl NamespaceState {
                     not_before: 0,
                     edit_from: 0,
                     denied_since: None,
-                    told: None,
+                    reported: None,
                     stripped: false,
                     full: false,
                     state: None,

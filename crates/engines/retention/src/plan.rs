@@ -101,14 +101,14 @@ impl SubjectPlanner<'_> {
                 self.want(PlanPhase::Delete, RetentionIntent::Release { uid });
             }
             Some(CollectionVerdict::Hold { users, count }) if count > 0 => {
-                if kept.told.is_some_and(|told| self.now < told + TELL_EVERY_MS) {
+                if kept.reported.is_some_and(|reported| self.now < reported + TELL_EVERY_MS) {
                     return;
                 }
                 if self.now < since + TELL_AFTER_MS {
                     self.place.tell.insert((since + TELL_AFTER_MS, self.id));
                     return;
                 }
-                kept.told = Some(self.now);
+                kept.reported = Some(self.now);
                 self.report(RetentionIssue::Held { users, count });
             }
             _ => {}

@@ -80,8 +80,8 @@ impl<'a> ApiQuestions<'a> {
 }
 
 /// The names of the versions of a group, the preferred one first; empty where nobody serves the group.
-pub(crate) fn versions(asked: &ApiQuestions<'_>, group: &str) -> Fact<alloc::vec::Vec<String>> {
-    let found = match asked.read(&format!("/apis/{group}"))? {
+pub(crate) fn versions(requested: &ApiQuestions<'_>, group: &str) -> Fact<alloc::vec::Vec<String>> {
+    let found = match requested.read(&format!("/apis/{group}"))? {
         Ok(found) => found,
         Err(refusal) if refusal.code == 404 => return Ok(alloc::vec::Vec::new()),
         Err(refusal) => return Err(MissingFact::failed(refusal.message.as_str())),

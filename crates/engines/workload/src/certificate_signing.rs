@@ -64,8 +64,9 @@ impl Controller for CertificateSigning {
         } else if change.before.is_none() {
             // A node that has just registered may have asked before.
             let requests = view.list(BuiltinResource::CertificateSigningRequests, None);
-            let asked = requests.iter().filter(|request| node_of(request) == Some(after.name()));
-            asked.for_each(|request| wake(ReconcileKey::of(request)));
+            let requested =
+                requests.iter().filter(|request| node_of(request) == Some(after.name()));
+            requested.for_each(|request| wake(ReconcileKey::of(request)));
         }
     }
     fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
@@ -130,11 +131,11 @@ fn wrong_usages(request: &Object) -> Option<String> {
     (!fit).then(|| format!("the usages must be `server auth` and at most {USAGES:?}"))
 }
 
-fn update(request: &VersionedObject, object: Object, door: UpdateEndpoint) -> ControllerIntent {
+fn update(request: &VersionedObject, object: Object, endpoint: UpdateEndpoint) -> ControllerIntent {
     ControllerIntent::update(
         BuiltinResource::CertificateSigningRequests,
         object,
-        door,
+        endpoint,
         request.revision,
     )
 }

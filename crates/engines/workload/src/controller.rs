@@ -116,7 +116,7 @@ pub enum ReconcileMemory {
     #[default]
     Nothing,
     /// Something was told about this generation of the object already.
-    Told(i64),
+    Reported(i64),
     /// These texts were told, or looked at, already and still hold.
     Said(BTreeSet<String>),
     /// The objects of these uids were to be deleted.
@@ -159,6 +159,15 @@ impl ReconcileResult {
     }
 }
 
+/// A program of Kubernetes that has controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubernetesProgram {
+    /// kube-controller-manager, and any other whose controllers say themselves whose name their writes bear.
+    ControllerManager,
+    /// kube-apiserver, which writes in its own name and whose controllers always run.
+    ApiServer,
+}
+
 /// A built-in controller: a stateless function with a name.
 pub trait Controller: Send + Sync {
     /// As `--controllers` writes it, such as `replicaset-controller`.
@@ -172,15 +181,26 @@ pub trait Controller: Send + Sync {
         self.name()
     }
 
+    /// The program that does its work where Kubernetes is several.
+    fn program(&self) -> KubernetesProgram {
+        KubernetesProgram::ControllerManager
+    }
+
     /// Whose name its writes bear: an account in `kube-system`, such as `replicaset-controller`, or with a
     /// colon in it a whole user name.
     fn account(&self) -> &'static str {
-        self.component()
+        match self.program() {
+            KubernetesProgram::ControllerManager => self.component(),
+            KubernetesProgram::ApiServer => "system:apiserver",
+        }
     }
 
     /// The name that the fields it writes are managed under.
     fn manager(&self) -> &'static str {
-        "kube-controller-manager"
+        match self.program() {
+            KubernetesProgram::ControllerManager => "kube-controller-manager",
+            KubernetesProgram::ApiServer => "kube-apiserver",
+        }
     }
 
     /// Whether it brings to an end what others began: its keys come before theirs, so that much work
@@ -197,7 +217,7 @@ pub trait Controller: Send + Sync {
     /// Whether it runs wherever the server does unless it is turned off by its name: without it what
     /// clients are promised by the API itself would not happen.
     fn is_essential(&self) -> bool {
-        false
+        self.program() == KubernetesProgram::ApiServer
     }
 
     /// The longest that something refused waits until it is tried again.

@@ -17,7 +17,8 @@ use core::time::Duration;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::controller::{
-    Controller, Departure, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+    Controller, Departure, KubernetesProgram, ObjectChange, Pass, ReconcileKey, ReconcileMemory,
+    ReconcileResult,
 };
 use crate::intent::{AnyObject, ControllerIntent, Reliance, UpdateEndpoint, Verb};
 use crate::namespace::delete_all;
@@ -40,14 +41,8 @@ impl Controller for CustomResourceDefinitions {
     fn alias(&self) -> &'static str {
         "crd-finalizer"
     }
-    fn account(&self) -> &'static str {
-        "system:apiserver"
-    }
-    fn manager(&self) -> &'static str {
-        "kube-apiserver"
-    }
-    fn is_essential(&self) -> bool {
-        true
+    fn program(&self) -> KubernetesProgram {
+        KubernetesProgram::ApiServer
     }
     fn watches(&self) -> &'static [BuiltinResource] {
         &[CRDS]

@@ -293,7 +293,7 @@ fn claim(
 /// A selector that matches every pod is told about once, and nothing is done.
 fn selects_all(pass: &Pass<'_>, set: &VersionedObject, out: &mut ReconcileResult) {
     let generation = owner::generation(set);
-    out.memory = ReconcileMemory::Told(generation);
+    out.memory = ReconcileMemory::Reported(generation);
     if *pass.memory != out.memory {
         let words = "This daemon set is selecting all pods. A non-empty selector is required.";
         let note =

@@ -151,9 +151,11 @@ fn run(rollout: &mut Rollout<'_>) {
 /// A selector without requirements is warned about and otherwise left alone (DP1).
 fn selects_everything(pass: &Pass<'_>, deployment: &VersionedObject) -> ReconcileResult {
     let generation = owner::generation(deployment);
-    let mut out =
-        ReconcileResult { memory: ReconcileMemory::Told(generation), ..ReconcileResult::default() };
-    if *pass.memory != ReconcileMemory::Told(generation) {
+    let mut out = ReconcileResult {
+        memory: ReconcileMemory::Reported(generation),
+        ..ReconcileResult::default()
+    };
+    if *pass.memory != ReconcileMemory::Reported(generation) {
         let about = InvolvedObject::of(BuiltinResource::Deployments, deployment);
         let words = "This deployment is selecting all pods. A non-empty selector is required.";
         out.push(ControllerIntent::tell(about.warning("SelectingAll", words)));
@@ -162,11 +164,11 @@ fn selects_everything(pass: &Pass<'_>, deployment: &VersionedObject) -> Reconcil
     if observed < generation {
         let mut object = Object::clone(&deployment.object);
         object.map_mut("status").insert("observedGeneration".into(), generation.into());
-        let door = UpdateEndpoint::Status;
+        let endpoint = UpdateEndpoint::Status;
         out.push(ControllerIntent::update(
             BuiltinResource::Deployments,
             object,
-            door,
+            endpoint,
             deployment.revision,
         ));
     }

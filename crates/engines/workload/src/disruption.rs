@@ -104,11 +104,11 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
     if status != known {
         let mut object = Object::clone(&budget.object);
         object.insert("status".to_string(), Value::Object(status));
-        let door = UpdateEndpoint::Status;
+        let endpoint = UpdateEndpoint::Status;
         out.push(ControllerIntent::update(
             BuiltinResource::PodDisruptionBudgets,
             object,
-            door,
+            endpoint,
             budget.revision,
         ));
     }

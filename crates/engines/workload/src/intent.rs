@@ -57,7 +57,7 @@ pub enum Act {
         /// The whole object as it should be.
         object: Box<Object>,
         /// Through which door.
-        door: UpdateEndpoint,
+        endpoint: UpdateEndpoint,
         /// The revision it was decided at; a newer one refuses with `Conflict`.
         revision: Revision,
     },
@@ -387,10 +387,15 @@ impl ControllerIntent {
     pub fn update(
         resource: BuiltinResource,
         object: Object,
-        door: UpdateEndpoint,
+        endpoint: UpdateEndpoint,
         revision: Revision,
     ) -> ControllerIntent {
-        ControllerIntent::new(Act::Update { resource, object: Box::new(object), door, revision })
+        ControllerIntent::new(Act::Update {
+            resource,
+            object: Box::new(object),
+            endpoint,
+            revision,
+        })
     }
 
     /// Remove the object that was seen, as its kind does by default, whatever has changed in it.

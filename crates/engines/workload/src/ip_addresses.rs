@@ -17,7 +17,8 @@ use tenure_machinery::validate::ip;
 use tenure_machinery::{Object, ObjectExt};
 
 use crate::controller::{
-    Controller, ObjectChange, Pass, ReconcileKey, ReconcileMemory, ReconcileResult,
+    Controller, KubernetesProgram, ObjectChange, Pass, ReconcileKey, ReconcileMemory,
+    ReconcileResult,
 };
 use crate::intent::{ControllerIntent, InvolvedObject};
 use crate::resource::BuiltinResource;
@@ -41,14 +42,8 @@ impl Controller for IpAddresses {
     fn alias(&self) -> &'static str {
         "ipallocator-repair"
     }
-    fn account(&self) -> &'static str {
-        "system:apiserver"
-    }
-    fn manager(&self) -> &'static str {
-        "kube-apiserver"
-    }
-    fn is_essential(&self) -> bool {
-        true
+    fn program(&self) -> KubernetesProgram {
+        KubernetesProgram::ApiServer
     }
     fn retries_within(&self) -> Duration {
         Duration::from_secs(60)
@@ -183,9 +178,9 @@ fn settle_service(pass: &Pass<'_>, service: &VersionedObject, out: &mut Reconcil
         service.namespace(),
         service.name()
     );
-    let told = about.warning("ClusterIPNotAllocated", message);
+    let reported = about.warning("ClusterIPNotAllocated", message);
     let deletion = ControllerIntent::delete(BuiltinResource::IpAddresses, &seen);
-    out.push(deletion.unless_changed(seen.revision).when_done(told));
+    out.push(deletion.unless_changed(seen.revision).when_done(reported));
     out.push(creation(name, service));
 }
 
@@ -203,8 +198,8 @@ fn settle_address(pass: &Pass<'_>, seen: &VersionedObject, out: &mut ReconcileRe
     let remove = |out: &mut ReconcileResult, reason: &str, message: String| {
         let deletion = ControllerIntent::delete(BuiltinResource::IpAddresses, seen);
         let about = InvolvedObject::of(BuiltinResource::IpAddresses, seen);
-        let told = about.warning(reason, message);
-        out.push(deletion.unless_changed(seen.revision).when_done(told));
+        let reported = about.warning(reason, message);
+        out.push(deletion.unless_changed(seen.revision).when_done(reported));
     };
     if !is_managed(seen) {
         return;

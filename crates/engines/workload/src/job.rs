@@ -196,11 +196,11 @@ fn decide(
     pods: Vec<VersionedObject>,
     out: &mut ReconcileResult,
 ) {
-    let sight = JobView::of(job, pods, pass.now);
-    let backoff = JobBackoff::recall(pass.memory, &sight);
-    let finish = finish::of(&sight);
-    let tally = count::tally(&sight, finish.as_ref());
-    let change = status::change(&sight, &tally, finish.as_ref());
+    let observed = JobView::of(job, pods, pass.now);
+    let backoff = JobBackoff::recall(pass.memory, &observed);
+    let finish = finish::of(&observed);
+    let tally = count::tally(&observed, finish.as_ref());
+    let change = status::change(&observed, &tally, finish.as_ref());
     let about = InvolvedObject::of(BuiltinResource::Jobs, job);
     if let Some(status) = change.write {
         out.push(status);
@@ -210,15 +210,15 @@ fn decide(
     if finish.is_some() {
         // What is still to be counted in a later pass keeps its finalizer, and so waits.
         let ready = |pod: &&VersionedObject| !tracked(pod) || tally.strips(pod);
-        let over: Vec<VersionedObject> = sight.active.iter().filter(ready).cloned().collect();
+        let over: Vec<VersionedObject> = observed.active.iter().filter(ready).cloned().collect();
         for (place, pod) in over.iter().enumerate() {
             out.push(pod::deletion(pod, &about).together(place > 0));
         }
     } else if !owner::deleting(job) {
-        manage::manage(pass, &sight, &backoff, &about, out);
+        manage::manage(pass, &observed, &backoff, &about, out);
     }
     if finish.is_none()
-        && let Some(end) = sight.deadline()
+        && let Some(end) = observed.deadline()
     {
         out.wake_after(time::until(end, pass.now));
     }

@@ -69,8 +69,8 @@ pub mod volumes;
 pub mod wake;
 
 pub use controller::{
-    ApiAnswers, ApiRefusal, Controller, Departure, ObjectChange, Pass, ReconcileKey,
-    ReconcileMemory, ReconcileResult,
+    ApiAnswers, ApiRefusal, Controller, Departure, KubernetesProgram, ObjectChange, Pass,
+    ReconcileKey, ReconcileMemory, ReconcileResult,
 };
 pub use intent::{
     Act, AnyObject, ControllerIntent, EventReport, FailedIntent, IntentPropagation, InvolvedObject,

@@ -72,11 +72,11 @@ impl Controller for Quotas {
         if quota.map_at(&["status"]).cloned().unwrap_or_default() != status {
             let mut object = Object::clone(&quota.object);
             object.insert("status".to_string(), Value::Object(status));
-            let door = UpdateEndpoint::Status;
+            let endpoint = UpdateEndpoint::Status;
             out.push(ControllerIntent::update(
                 BuiltinResource::ResourceQuotas,
                 object,
-                door,
+                endpoint,
                 quota.revision,
             ));
         }

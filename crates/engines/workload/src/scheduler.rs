@@ -421,11 +421,11 @@ fn aimed(claim: &VersionedObject, node: &Object) -> Option<ControllerIntent> {
     owner::annotation(claim, SELECTED_NODE).is_none().then(|| {
         let mut object = Object::clone(&claim.object);
         owner::annotate(&mut object, SELECTED_NODE, node.name());
-        let door = UpdateEndpoint::Main;
+        let endpoint = UpdateEndpoint::Main;
         ControllerIntent::update(
             BuiltinResource::PersistentVolumeClaims,
             object,
-            door,
+            endpoint,
             claim.revision,
         )
         .independent()

@@ -11,7 +11,9 @@ use alloc::string::{String, ToString};
 
 use tenure_machinery::{Object, ObjectExt, WriteRefusal, desired_state};
 
-use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::controller::{
+    Controller, KubernetesProgram, ObjectChange, Pass, ReconcileKey, ReconcileResult,
+};
 use crate::intent::{ControllerIntent, UpdateEndpoint};
 use crate::owner;
 use crate::resource::BuiltinResource;
@@ -40,14 +42,8 @@ impl Controller for SystemObjects {
     fn alias(&self) -> &'static str {
         "system-objects"
     }
-    fn account(&self) -> &'static str {
-        "system:apiserver"
-    }
-    fn manager(&self) -> &'static str {
-        "kube-apiserver"
-    }
-    fn is_essential(&self) -> bool {
-        true
+    fn program(&self) -> KubernetesProgram {
+        KubernetesProgram::ApiServer
     }
     fn watches(&self) -> &'static [BuiltinResource] {
         &[

@@ -199,11 +199,11 @@ fn bind(claim: &VersionedObject, volume: &VersionedObject, out: &mut ReconcileRe
             owner::annotate(&mut object, BOUND_HERE, "yes");
         }
         object.map_mut("spec").insert("claimRef".to_string(), entry(claim));
-        let door = UpdateEndpoint::Main;
+        let endpoint = UpdateEndpoint::Main;
         out.push(ControllerIntent::update(
             BuiltinResource::PersistentVolumes,
             object,
-            door,
+            endpoint,
             volume.revision,
         ));
     }
@@ -213,11 +213,11 @@ fn bind(claim: &VersionedObject, volume: &VersionedObject, out: &mut ReconcileRe
         object.map_mut("spec").insert("volumeName".to_string(), volume.name().into());
     }
     owner::annotate(&mut object, COMPLETED, "yes");
-    let door = UpdateEndpoint::Main;
+    let endpoint = UpdateEndpoint::Main;
     out.push(ControllerIntent::update(
         BuiltinResource::PersistentVolumeClaims,
         object,
-        door,
+        endpoint,
         claim.revision,
     ));
 }
@@ -250,17 +250,17 @@ fn provision(pass: &Pass<'_>, claim: &VersionedObject, out: &mut ReconcileResult
         tell_once(pass, claim, out, false, "FailedBinding", words);
         return;
     }
-    let asked = |key: &&str| owner::annotation(claim, key) == Some(provisioner);
-    if !WANTS_PROVISIONER.iter().all(asked) {
+    let requested = |key: &&str| owner::annotation(claim, key) == Some(provisioner);
+    if !WANTS_PROVISIONER.iter().all(requested) {
         let mut object = Object::clone(&claim.object);
         for key in WANTS_PROVISIONER {
             owner::annotate(&mut object, key, provisioner);
         }
-        let door = UpdateEndpoint::Main;
+        let endpoint = UpdateEndpoint::Main;
         out.push(ControllerIntent::update(
             BuiltinResource::PersistentVolumeClaims,
             object,
-            door,
+            endpoint,
             claim.revision,
         ));
         return;

@@ -42,7 +42,7 @@ pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent
         host_path: false,
         egress: true,
         eviction: false,
-        strangers_stay: Duration::from_secs(60),
+        foreign_sandboxes_stay: Duration::from_secs(60),
     })
     .unwrap()
 }

@@ -221,7 +221,7 @@ async fn r154_a_sandbox_of_no_pod_is_removed_after_its_time() {
     };
     runtime.run_sandbox(&of("early")).await.unwrap();
     let stay = Duration::from_millis(1500);
-    let node = NodeOptions { strangers_stay: stay, ..NodeOptions::default() };
+    let node = NodeOptions { foreign_sandboxes_stay: stay, ..NodeOptions::default() };
     let begin = Instant::now();
     let house = House::with(runtime.clone(), Config { node, ..Config::ephemeral() }).await;
     house.make(pod("own", json!({}))).await;

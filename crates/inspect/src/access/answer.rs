@@ -105,9 +105,9 @@ const CONDITIONS: [(UnmetCondition, &str); 8] = [
 ];
 
 impl From<Explanation> for ReferenceExplanation {
-    fn from(told: Explanation) -> ReferenceExplanation {
-        let state = |code: UnmetCondition| match told.code {
-            None if told.allowed => ConditionState::Met,
+    fn from(reported: Explanation) -> ReferenceExplanation {
+        let state = |code: UnmetCondition| match reported.code {
+            None if reported.allowed => ConditionState::Met,
             None => ConditionState::Unknown,
             Some(missing) if code < missing => ConditionState::Met,
             Some(missing) if code == missing => ConditionState::Missing,
@@ -121,12 +121,12 @@ impl From<Explanation> for ReferenceExplanation {
         });
         let conditions = conditions.collect();
         ReferenceExplanation {
-            allowed: told.allowed,
-            code: told.code.map(UnmetCondition::as_str),
-            message: told.message,
-            witnesses: told.witnesses.iter().map(Via::from).collect(),
-            nearest: told.nearest.map(Near::from),
-            fix: told.fix,
+            allowed: reported.allowed,
+            code: reported.code.map(UnmetCondition::as_str),
+            message: reported.message,
+            witnesses: reported.witnesses.iter().map(Via::from).collect(),
+            nearest: reported.nearest.map(Near::from),
+            fix: reported.fix,
             conditions,
         }
     }

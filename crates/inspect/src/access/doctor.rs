@@ -196,10 +196,10 @@ impl ClusterAccess {
     /// Objects whose counterpart is missing, or which match nothing (R38–R40).
     fn unmatched(&self, consumers: &[Consumer]) -> Vec<AccessFinding> {
         let mut advice = Vec::new();
-        let mut note = |what: String, told: Vec<tenure_reference::FieldWarning>| {
-            if !told.is_empty() {
+        let mut note = |what: String, reported: Vec<tenure_reference::FieldWarning>| {
+            if !reported.is_empty() {
                 let mut one = AccessFinding::new(Severity::Note, "unmatched", "R40", what);
-                one.causes.extend(told.into_iter().map(|it| it.text));
+                one.causes.extend(reported.into_iter().map(|it| it.text));
                 advice.push(one);
             }
         };

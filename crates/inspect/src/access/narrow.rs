@@ -57,8 +57,8 @@ pub enum FilteredLists {
 }
 
 impl From<Option<bool>> for FilteredLists {
-    fn from(told: Option<bool>) -> FilteredLists {
-        match told {
+    fn from(reported: Option<bool>) -> FilteredLists {
+        match reported {
             Some(true) => FilteredLists::On,
             Some(false) => FilteredLists::Off,
             None => FilteredLists::Unknown,

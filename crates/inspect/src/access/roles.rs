@@ -116,11 +116,11 @@ impl Roles {
 
     /// Everybody whom a role gives what is asked.
     #[must_use]
-    pub fn holders(&self, asked: &RequestAttributes<'_>) -> Vec<RightsHolder> {
+    pub fn holders(&self, requested: &RequestAttributes<'_>) -> Vec<RightsHolder> {
         let mut all = Vec::new();
-        for binding in self.reaching(asked.namespace()) {
+        for binding in self.reaching(requested.namespace()) {
             let Some(role) = self.role_of(binding) else { continue };
-            if role.rules.iter().any(|rule| rule.allows(asked)) {
+            if role.rules.iter().any(|rule| rule.allows(requested)) {
                 all.extend(binding.subjects.iter().map(|subject| RightsHolder {
                     subject: who(subject, binding),
                     binding: name_of(binding),
@@ -135,10 +135,10 @@ impl Roles {
 
     /// The bindings that give somebody what is asked.
     #[must_use]
-    pub fn giving(&self, who: &Identity, asked: &RequestAttributes<'_>) -> Vec<Given<'_>> {
-        let reaching = self.reaching(asked.namespace());
+    pub fn giving(&self, who: &Identity, requested: &RequestAttributes<'_>) -> Vec<Given<'_>> {
+        let reaching = self.reaching(requested.namespace());
         let given = self.given(who, reaching);
-        given.filter(|given| given.rules.iter().any(|rule| rule.allows(asked))).collect()
+        given.filter(|given| given.rules.iter().any(|rule| rule.allows(requested))).collect()
     }
 
     /// The bindings that let somebody read every object of a type, in a namespace or everywhere, with the
@@ -153,8 +153,8 @@ impl Roles {
         let given = self.given(who, self.bindings.iter());
         let with_verbs = given.map(|given| {
             let allows = |verb: &&&str| {
-                let asked = request_attributes(verb, group, resource, &given.binding.namespace);
-                given.rules.iter().any(|rule| rule.allows(&asked))
+                let requested = request_attributes(verb, group, resource, &given.binding.namespace);
+                given.rules.iter().any(|rule| rule.allows(&requested))
             };
             let verbs: Vec<&'static str> = READS.iter().filter(allows).copied().collect();
             (given, verbs)

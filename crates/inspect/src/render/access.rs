@@ -147,13 +147,13 @@ fn by(what: &str, empty: bool, unread: &[&UnreadableKind]) -> String {
 #[must_use]
 pub fn change(change: &AccessChange, paint: Paint) -> String {
     let mut text = String::new();
-    let mut told = |sign: String, all: &[SubjectAccess]| {
+    let mut reported = |sign: String, all: &[SubjectAccess]| {
         for SubjectAccess { subject, target, via } in all {
             let _ = writeln!(text, "{sign} {subject} reads {target}: {via}");
         }
     };
-    told(paint.green("+"), &change.gained);
-    told(paint.red("-"), &change.lost);
+    reported(paint.green("+"), &change.gained);
+    reported(paint.red("-"), &change.lost);
     for ignored in &change.ignored {
         let _ = writeln!(text, "not looked at: {ignored} holds no reference that a strategy finds");
     }

@@ -56,7 +56,7 @@ pub fn dot(tree: &Tree) -> String {
             text,
             "  n{number} [label=\"{}\", color=\"{}\", tooltip=\"uid {}\"];",
             quoted(&name),
-            color(class(row.standing, row.health)),
+            color(class(row.state, row.health)),
             quoted(&row.object.uid)
         );
     }
@@ -86,7 +86,7 @@ pub fn mermaid(tree: &Tree) -> String {
     for (number, row) in nodes(tree) {
         let kind = plain(&row.object.kind);
         let place = plain(&place(row));
-        let class = class(row.standing, row.health);
+        let class = class(row.state, row.health);
         let _ = writeln!(text, "  n{number}[\"{kind}<br/>{place}\"]:::{class}");
     }
     for (dependent, owner, row) in edges(tree) {

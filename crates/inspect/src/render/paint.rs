@@ -46,8 +46,8 @@ impl Paint {
         self.wrap("36", text)
     }
 
-    pub(crate) fn lifecycle_state(self, standing: LifecycleState, text: &str) -> String {
-        match standing {
+    pub(crate) fn lifecycle_state(self, state: LifecycleState, text: &str) -> String {
+        match state {
             // That it lives says nothing about how it fares.
             LifecycleState::Alive => text.to_owned(),
             LifecycleState::Terminating | LifecycleState::Waiting | LifecycleState::Orphaning => {
@@ -59,18 +59,13 @@ impl Paint {
     }
 
     /// How an object is: by how it stands, and if it lives by how it fares.
-    pub(crate) fn fares(
-        self,
-        standing: LifecycleState,
-        health: Option<Health>,
-        text: &str,
-    ) -> String {
-        match (standing, health) {
+    pub(crate) fn fares(self, state: LifecycleState, health: Option<Health>, text: &str) -> String {
+        match (state, health) {
             (LifecycleState::Alive, None) => text.to_owned(),
             (LifecycleState::Alive, Some(Health::Good)) => self.green(text),
             (LifecycleState::Alive, Some(Health::Waiting)) => self.yellow(text),
             (LifecycleState::Alive, Some(Health::Failing)) => self.red(text),
-            (standing, _) => self.lifecycle_state(standing, text),
+            (state, _) => self.lifecycle_state(state, text),
         }
     }
 

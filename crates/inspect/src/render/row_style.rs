@@ -6,8 +6,8 @@ use crate::ownership_analysis::LifecycleState;
 use crate::tree::{Tree, TreeRow};
 
 /// The class of a row: how it stands, and if it lives how it fares.
-pub(super) fn class(standing: LifecycleState, health: Option<Health>) -> &'static str {
-    match (standing, health) {
+pub(super) fn class(state: LifecycleState, health: Option<Health>) -> &'static str {
+    match (state, health) {
         (LifecycleState::Alive, None) => "plain",
         (LifecycleState::Alive, Some(Health::Good)) => "good",
         (LifecycleState::Alive, Some(Health::Waiting)) => "waiting",
@@ -37,7 +37,7 @@ pub(super) fn said(row: &TreeRow, tree: &Tree) -> String {
     // Of many that end, each has its own time.
     let since = row.deleted.filter(|_| row.folded.is_none());
     let since = since.map(|deleted| format!(" {}", age(deleted, tree.now))).unwrap_or_default();
-    match row.standing {
+    match row.state {
         LifecycleState::Alive => row.status.clone().unwrap_or_default(),
         LifecycleState::Terminating => format!("Terminating{since}"),
         LifecycleState::Waiting => format!("Terminating{since}, waits for dependents"),

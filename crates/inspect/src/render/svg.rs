@@ -66,9 +66,9 @@ fn boxed(row: &TreeRow, tree: &Tree) -> Boxed {
         Some(_) => "",
         None => "inside",
     };
-    let class = class(row.standing, row.health);
+    let class = class(row.state, row.health);
     let status =
-        if row.standing == LifecycleState::Alive && row.health.is_none() { "" } else { class };
+        if row.state == LifecycleState::Alive && row.health.is_none() { "" } else { class };
     let worth = match row.reference.map(|link| link.verdict) {
         Some(OwnerStatus::Waiting) => "terminating",
         Some(worth) if !worth.ties() => "loose",

@@ -87,7 +87,7 @@ fn cells(row: &TreeRow, branch: &str, tree: &Tree, paint: Paint) -> [(String, St
     let worth = row.reference.map(|link| link.verdict);
     let reference_painted =
         worth.map_or_else(|| reference.clone(), |worth| paint.worth(worth, &reference));
-    let status_painted = paint.fares(row.standing, row.health, &status);
+    let status_painted = paint.fares(row.state, row.health, &status);
     [
         (row.object.namespace.clone(), row.object.namespace.clone()),
         (format!("{branch}{name}{again}"), painted),
@@ -103,7 +103,7 @@ pub fn why(why: &ObjectDiagnosis, program: &str, paint: Paint) -> String {
     let mut text = String::new();
     let created = why.created.map(|created| format!(", {} old", age(created, why.now)));
     let deleted = why.deleted.map(|deleted| format!(", deleted {} ago", age(deleted, why.now)));
-    let word = match why.standing {
+    let word = match why.state {
         LifecycleState::Alive => "alive",
         LifecycleState::Terminating => "Terminating",
         LifecycleState::Waiting => "Terminating in the foreground",
@@ -115,7 +115,7 @@ pub fn why(why: &ObjectDiagnosis, program: &str, paint: Paint) -> String {
         text,
         "{} is {}{}{} (uid {})",
         paint.bold(&why.object.to_string()),
-        paint.lifecycle_state(why.standing, word),
+        paint.lifecycle_state(why.state, word),
         deleted.unwrap_or_default(),
         created.unwrap_or_default(),
         why.object.uid

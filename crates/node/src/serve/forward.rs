@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::socket::{Sender, Socket};
 use super::upgrade::{self, Upgrade};
 use super::{Answered, NodeErrorResponse, QueryParameters, Service};
+use crate::clock;
 use crate::pods::KnownPod;
 use crate::runtime::{Duplex, RuntimeError};
 use crate::spdy::{SpdyConnection, SpdyRole, SpdyStream, StreamClosed, StreamReader, StreamWriter};
@@ -153,13 +154,14 @@ async fn pairs(target: Arc<PortForwardTarget>, mut connection: SpdyConnection) {
                 None => break,
             },
             () = late => {
-                waiting.retain(|_, pair| pair.until > Instant::now());
+                waiting.retain(|_, pair| pair.until > clock::timer_instant());
                 continue;
             }
             Some(_) = running.join_next(), if !running.is_empty() => continue,
         };
         let Some(key) = request_id(&stream) else { continue };
-        let fresh = || StreamPair { data: None, error: None, until: Instant::now() + PAIR_LIMIT };
+        let fresh =
+            || StreamPair { data: None, error: None, until: clock::timer_instant() + PAIR_LIMIT };
         let pair = waiting.entry(key.clone()).or_insert_with(fresh);
         let place = match stream.headers.get("streamType") {
             "data" => &mut pair.data,

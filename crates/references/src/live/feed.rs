@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use tenure_reference::{Consumer, GROUP, Need, ReferenceApiKind, Resource, Strategy, Triple};
 use tokio::time::Instant;
 
+use super::clock;
 use super::consumers::subject_of;
 use super::watches::{Tagged, WatchUpdate, WatchedNames, fields, place, watch_all};
 use super::{FeedScope, LiveIndexState, discovery};
@@ -63,7 +64,7 @@ pub(super) async fn run(client: kube::Client, shared: Arc<LiveIndexState>) {
         origins: BTreeMap::new(),
         strategies: BTreeMap::new(),
         consumers: BTreeMap::new(),
-        discovery_due: Instant::now(),
+        discovery_due: clock::timer_instant(),
     };
     // Without knowing what is served, an index that has seen everything would know nothing.
     while !feed.discover().await {
@@ -104,7 +105,7 @@ impl IndexUpdater {
             true => DISCOVERY_PAUSE_WAITING,
             false => DISCOVERY_PAUSE,
         };
-        self.discovery_due = Instant::now() + pause;
+        self.discovery_due = clock::timer_instant() + pause;
         answered
     }
 
@@ -273,7 +274,8 @@ impl IndexUpdater {
             None => self.shared.write().remove_strategy(name),
         }
         if self.waits() {
-            self.discovery_due = self.discovery_due.min(Instant::now() + DISCOVERY_PAUSE_WAITING);
+            self.discovery_due =
+                self.discovery_due.min(clock::timer_instant() + DISCOVERY_PAUSE_WAITING);
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tenure_reference::{Expressions, GROUP, Resource, Strategy};
 use tokio::time::Instant;
 
+use super::clock;
 use super::discovery;
 use super::feed::{DISCOVERY_PAUSE, DISCOVERY_PAUSE_WAITING};
 use super::watches::{Tagged, WatchUpdate, WatchedNames, fields, in_full, watch_all};
@@ -53,7 +54,7 @@ struct OpenWatch {
     handle: AbortHandle,
     seen: WatchedNames,
     /// Whether everything has been told since it was opened or began anew.
-    told: bool,
+    listed: bool,
     /// Whether it failed, which is said once.
     failed: bool,
     /// The strategies that read what it tells; none unless it tells origins.
@@ -95,7 +96,7 @@ impl Follow {
             state: Following::new(bundled, expressions),
             watches: SelectAll::new(),
             open: BTreeMap::new(),
-            discovery_due: Instant::now(),
+            discovery_due: clock::timer_instant(),
             silent: false,
             due: None,
         }
@@ -104,14 +105,14 @@ impl Follow {
     /// Waits until everything is known and something has changed.
     pub async fn next(&mut self) -> MigrationEvent {
         loop {
-            if self.is_synced() && self.due.is_some_and(|due| due <= Instant::now()) {
+            if self.is_synced() && self.due.is_some_and(|due| due <= clock::timer_instant()) {
                 self.due = None;
                 let (plan, sources) = self.state.plan();
                 return MigrationEvent::Plan(plan, sources);
             }
             let due = self.due.filter(|_| self.is_synced());
             let problem = tokio::select! {
-                Some((source, told)) = self.watches.next() => self.take(&source, told),
+                Some((source, listed)) = self.watches.next() => self.take(&source, listed),
                 () = tokio::time::sleep_until(self.discovery_due) => self.discover().await,
                 () = sleep_until(due) => None,
             };
@@ -123,7 +124,7 @@ impl Follow {
 
     /// Looks again what has to be done, even if nothing changes until then.
     pub fn again_in(&mut self, pause: Duration) {
-        let at = Instant::now() + pause;
+        let at = clock::timer_instant() + pause;
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
@@ -140,7 +141,7 @@ impl Follow {
     /// Whether everything that decides has been seen.
     fn is_synced(&self) -> bool {
         FIXED.iter().all(|source| self.open.contains_key(source))
-            && self.open.values().all(|open| open.told)
+            && self.open.values().all(|open| open.listed)
     }
 
     /// Asks what is served; what to say, if there is no answer.
@@ -163,7 +164,7 @@ impl Follow {
             }
             Err(error) => Some(format!("what is served: {}", in_full(&error))),
         };
-        self.discovery_due = Instant::now() + pause;
+        self.discovery_due = clock::timer_instant() + pause;
         let silent = std::mem::replace(&mut self.silent, problem.is_some());
         problem.filter(|_| !silent)
     }
@@ -187,7 +188,7 @@ impl Follow {
         self.watches.push(events);
         // What was seen before and is not told again is gone.
         let seen = self.open.remove(&source).map(OpenWatch::close).unwrap_or_default();
-        let open = OpenWatch { api, handle, seen, told: false, failed: false, strategies };
+        let open = OpenWatch { api, handle, seen, listed: false, failed: false, strategies };
         self.open.insert(source, open);
     }
 
@@ -211,10 +212,10 @@ impl Follow {
     fn take(
         &mut self,
         source: &FollowSource,
-        told: watcher::Result<Event<DynamicObject>>,
+        listed: watcher::Result<Event<DynamicObject>>,
     ) -> Option<String> {
         let open = self.open.get_mut(source)?;
-        let event = match told {
+        let event = match listed {
             Ok(event) => event,
             Err(error) => {
                 let said = std::mem::replace(&mut open.failed, true);
@@ -223,16 +224,16 @@ impl Follow {
         };
         open.failed = false;
         match open.seen.take(event) {
-            WatchUpdate::Begins => open.told = false,
+            WatchUpdate::Begins => open.listed = false,
             WatchUpdate::Put(object) => self.put(source, Value::Object(fields(*object))),
             WatchUpdate::Gone(place) => self.remove(source, &place),
             WatchUpdate::Ended(gone) => {
-                open.told = true;
+                open.listed = true;
                 gone.iter().for_each(|place| self.remove(source, place));
             }
         }
         // Old grants and strategies say which origins decide, and how they are read.
-        let is_told = |source| self.open.get(source).is_some_and(|open| open.told);
+        let is_told = |source| self.open.get(source).is_some_and(|open| open.listed);
         if matches!(source, FollowSource::Old | FollowSource::Strategies)
             && is_told(&FollowSource::Old)
             && is_told(&FollowSource::Strategies)

@@ -142,7 +142,7 @@ fn holds(api: &ApiServer, request: &ResourceRequest, verb: &str, signer: &str) -
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     let every = format!("{domain}/*");
     [signer, &every].into_iter().any(|name| {
-        let asked = RequestAttributes::Resource {
+        let requested = RequestAttributes::Resource {
             verb,
             group: "certificates.k8s.io",
             resource: "signers",
@@ -150,7 +150,7 @@ fn holds(api: &ApiServer, request: &ResourceRequest, verb: &str, signer: &str) -
             namespace: "",
             name,
         };
-        request.may(&api.access, &asked)
+        request.may(&api.access, &requested)
     })
 }
 

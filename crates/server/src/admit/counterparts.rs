@@ -192,7 +192,7 @@ impl CounterpartCheck<'_> {
         let rbac = self.api.access.rbac();
         let broad =
             reference::targets(ReferencePolicyKind::Consumer, self.new).into_iter().find(|to| {
-                let asked = RequestAttributes::Resource {
+                let requested = RequestAttributes::Resource {
                     verb: "list",
                     group: to.group,
                     resource: to.resource,
@@ -200,7 +200,7 @@ impl CounterpartCheck<'_> {
                     namespace: "",
                     name: "",
                 };
-                who.is_master() || matches!(rbac.allows(&who, &asked), RbacDecision::Allow(_))
+                who.is_master() || matches!(rbac.allows(&who, &requested), RbacDecision::Allow(_))
             })?;
         let why = format!(
             "may list {broad} everywhere through RBAC; referential authorization adds nothing until that is \

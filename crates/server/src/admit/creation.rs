@@ -13,7 +13,7 @@ use crate::request::ResourceRequest;
 /// Refuses a creation that the request line did not ask for, unless its sender may create that object.
 pub(super) fn must_be_allowed(api: &ApiServer, request: &ResourceRequest) -> Result<(), Failure> {
     let kind = &request.served.kind;
-    let asked = RequestAttributes::Resource {
+    let requested = RequestAttributes::Resource {
         verb: &request.verb,
         group: &kind.group,
         resource: &kind.plural,
@@ -21,7 +21,7 @@ pub(super) fn must_be_allowed(api: &ApiServer, request: &ResourceRequest) -> Res
         namespace: request.access_namespace(),
         name: &request.name,
     };
-    match asked.to_create() {
+    match requested.to_create() {
         Some(needed) if !request.may(&api.access, &needed) => Err(refusal(&request.user, &needed)),
         _ => Ok(()),
     }

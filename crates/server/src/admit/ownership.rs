@@ -92,7 +92,7 @@ pub(super) fn may_refer(
     if before == after {
         return Ok(());
     }
-    let may = |asked: &RequestAttributes<'_>| request.may(&api.access, asked);
+    let may = |requested: &RequestAttributes<'_>| request.may(&api.access, requested);
     let dependent = RequestAttributes::Resource {
         verb: "delete",
         group: &kind.group,

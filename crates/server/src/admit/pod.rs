@@ -307,10 +307,10 @@ pub(super) fn may_resize(
     for resource in ["cpu", "memory"] {
         let most = stored.at(&["status", "allocatable", resource]).and_then(Quantity::from_value);
         let most = most.unwrap_or(Quantity::ZERO);
-        let asked = amount(&wanted, resource).plus(amount(&overhead, resource));
-        if asked > most {
-            let (asked, most) = (asked.canonical(), most.canonical());
-            lacks.push(format!("{resource}, requested: {asked}, allocatable: {most}"));
+        let requested = amount(&wanted, resource).plus(amount(&overhead, resource));
+        if requested > most {
+            let (requested, most) = (requested.canonical(), most.canonical());
+            lacks.push(format!("{resource}, requested: {requested}, allocatable: {most}"));
         }
     }
     if lacks.is_empty() {

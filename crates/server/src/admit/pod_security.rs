@@ -183,8 +183,8 @@ pub(crate) async fn existing(
     let Some(level) = stricter(old, new) else { return Ok(()) };
     let (state, name) = (Arc::clone(state), new.name().to_owned());
     // Thousands of pods take their time.
-    let told = api.aside.run(&request.user, move || tell(&state, &name, level)).await?;
-    for warning in told {
+    let reported = api.offload.run(&request.user, move || tell(&state, &name, level)).await?;
+    for warning in reported {
         request.warn(warning);
     }
     Ok(())
@@ -217,14 +217,14 @@ fn tell(state: &World, name: &str, level: LevelVersion) -> Vec<String> {
         }
         *count += 1;
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if total > PODS_MAX {
-        told.push(format!(
+        reported.push(format!(
             "new PodSecurity enforce level only checked against the first {PODS_MAX} of {total} existing pods"
         ));
     }
     if !faults.is_empty() {
-        told.push(format!(
+        reported.push(format!(
             "existing pods in namespace \"{name}\" violate the new PodSecurity enforce level \"{level}\""
         ));
     }
@@ -237,6 +237,6 @@ fn tell(state: &World, name: &str, level: LevelVersion) -> Vec<String> {
         })
         .collect();
     lines.sort();
-    told.extend(lines);
-    told
+    reported.extend(lines);
+    reported
 }

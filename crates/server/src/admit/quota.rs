@@ -173,8 +173,10 @@ impl<F: Fn() -> usize> QuotaRequest<'_, F> {
             };
             exceeded.iter().map(one).collect::<Vec<_>>().join(",")
         };
-        let (asked, used, hard) = (list(|e| e.1), list(|e| e.2), list(|e| e.3));
-        Err(format!("exceeded quota: {name}, requested: {asked}, used: {used}, limited: {hard}"))
+        let (requested, used, hard) = (list(|e| e.1), list(|e| e.2), list(|e| e.3));
+        Err(format!(
+            "exceeded quota: {name}, requested: {requested}, used: {used}, limited: {hard}"
+        ))
     }
 
     /// How much of a limit by count is used already.

@@ -39,12 +39,12 @@ pub(super) fn may_hand_out(
     let rbac = api.access.rbac();
     let who = who(&request.user);
     let mut allowed = Relied::default();
-    let may = |asked: &RequestAttributes<'_>| {
-        if let RbacDecision::Allow(granted) = rbac.allows(&who, asked) {
+    let may = |requested: &RequestAttributes<'_>| {
+        if let RbacDecision::Allow(granted) = rbac.allows(&who, requested) {
             allowed.add(&granted);
             return true;
         }
-        request.may(&api.access, asked)
+        request.may(&api.access, requested)
     };
     let restated = request.restates_identity;
     let write = RoleWrite { old, new, restated, path_name: &request.name };

@@ -67,7 +67,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     fn may(&self, verb: &str, of: GroupResourceRef<'_>, namespace: &str, name: &str) -> bool {
-        let asked = RequestAttributes::Resource {
+        let requested = RequestAttributes::Resource {
             verb,
             group: of.group,
             resource: of.resource,
@@ -75,7 +75,7 @@ impl Asker<'_> {
             namespace,
             name,
         };
-        self.request.may_without_references(&self.api.access, &asked)
+        self.request.may_without_references(&self.api.access, &requested)
     }
 
     /// Whether the writer holds a verb on the object that is written. Whoever may `escalate` it may write what they

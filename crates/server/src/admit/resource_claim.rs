@@ -92,9 +92,9 @@ fn may_bind(
         return;
     }
     let verb = request.verb.as_ref();
-    let asked = request_attributes(verb, "binding", "", "");
-    if !request.may(&api.access, &asked) {
-        let missing = refusal(&request.user, &asked);
+    let requested = request_attributes(verb, "binding", "", "");
+    if !request.may(&api.access, &requested) {
+        let missing = refusal(&request.user, &requested);
         let why = format!(
             "changing status.allocation or status.reservedFor requires \
              resource=\"resourceclaims/binding\", verb={verb:?} permission: {}",
@@ -123,8 +123,8 @@ fn may_speak(
     let status = Path::Root.field("status");
     for driver in drivers {
         let may = |verb: &String| {
-            let asked = request_attributes(verb, "driver", &request.namespace, driver);
-            request.may(&api.access, &asked)
+            let requested = request_attributes(verb, "driver", &request.namespace, driver);
+            request.may(&api.access, &requested)
         };
         if !verbs.iter().any(may) {
             let why = format!(

@@ -122,23 +122,23 @@ fn cluster_address(
     let stored =
         old.and_then(|old| old.str_at(&["spec", "clusterIP"])).unwrap_or_default().to_owned();
     let external = service.str_at(&["spec", "type"]) == Some("ExternalName");
-    let asked = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
+    let requested = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
     if external {
         if !stored.is_empty() && stored != "None" {
             free(state, &address_key(&stored), extras);
         }
         return Ok(());
     }
-    if asked == "None" || (!asked.is_empty() && asked == stored) {
+    if requested == "None" || (!requested.is_empty() && requested == stored) {
         return Ok(());
     }
     let networks = networks(state);
-    let (address, network) = if asked.is_empty() {
+    let (address, network) = if requested.is_empty() {
         draw_address(api, state, &networks)
             .ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?
     } else {
-        let network = check_address(state, service, &asked, &networks)?;
-        (asked, network)
+        let network = check_address(state, service, &requested, &networks)?;
+        (requested, network)
     };
     extras.guards.push(network.guard());
     let spec = service.map_mut("spec");
@@ -180,14 +180,14 @@ fn draw_address<'a>(
 fn check_address<'a>(
     state: &World,
     service: &Object,
-    asked: &str,
+    requested: &str,
     networks: &'a [ServiceNetwork],
 ) -> Result<&'a ServiceNetwork, Failure> {
     let has =
         |address: Ipv4Addr| networks.iter().find(|from| from.network.has_host(IpAddr::V4(address)));
-    let why = match asked.parse::<Ipv4Addr>().map(has) {
+    let why = match requested.parse::<Ipv4Addr>().map(has) {
         Ok(None) => "failed to allocate IP: the provided network does not match the current range",
-        Ok(Some(_)) if state.get(&address_key(asked)).is_some() => {
+        Ok(Some(_)) if state.get(&address_key(requested)).is_some() => {
             "failed to allocate IP: provided IP is already allocated"
         }
         Ok(Some(from)) => return Ok(from),
@@ -196,7 +196,7 @@ fn check_address<'a>(
     let mut errors = Errors::new();
     let spec = Path::Root.field("spec");
     let path = spec.field("clusterIPs");
-    errors.invalid(&path, json!([asked]), why);
+    errors.invalid(&path, json!([requested]), why);
     Err(Failure::invalid("", "Service", service.name(), errors))
 }
 
@@ -238,14 +238,14 @@ fn node_ports(
         let Some(Value::Array(ports)) = spec.get_mut("ports") else { return Ok(()) };
         for (at, port) in ports.iter_mut().enumerate() {
             let Some(port) = port.as_object_mut() else { continue };
-            let asked = port.int_at(&["nodePort"]).unwrap_or(0);
-            let number = if asked == 0 {
+            let requested = port.int_at(&["nodePort"]).unwrap_or(0);
+            let number = if requested == 0 {
                 draw_port(api, state, &before, &taken).ok_or_else(|| {
                     Failure::internal("failed to allocate a nodePort: range is full")
                 })?
             } else {
-                check_port(state, &name, at, asked, &before)?;
-                asked
+                check_port(state, &name, at, requested, &before)?;
+                requested
             };
             port.insert("nodePort".into(), number.into());
             taken.push(number);
@@ -299,12 +299,12 @@ fn check_port(
     state: &World,
     name: &str,
     at: usize,
-    asked: i64,
+    requested: i64,
     before: &[i64],
 ) -> Result<(), Failure> {
-    let why = if !NODE_PORTS.contains(&asked) {
+    let why = if !NODE_PORTS.contains(&requested) {
         "provided port is not in the valid range. The range of valid ports is 30000-32767"
-    } else if !before.contains(&asked) && state.get(&port_key(asked)).is_some() {
+    } else if !before.contains(&requested) && state.get(&port_key(requested)).is_some() {
         "provided port is already allocated"
     } else {
         return Ok(());
@@ -313,6 +313,6 @@ fn check_port(
     let spec = Path::Root.field("spec");
     let ports = spec.field("ports");
     let item = ports.index(at);
-    errors.invalid(&item.field("nodePort"), asked, why);
+    errors.invalid(&item.field("nodePort"), requested, why);
     Err(Failure::invalid("", "Service", name, errors))
 }

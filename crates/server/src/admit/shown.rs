@@ -97,9 +97,9 @@ impl ShownObject {
             |why: String| format!("failed to convert patch object to typed object: {why}");
         let undeclared = self.undeclared(config).map_err(of_type)?;
         if !undeclared.is_empty() {
-            let told =
+            let reported =
                 undeclared.iter().map(|path| format!(".{path}: field not declared in schema"));
-            return Err(of_type(told.collect::<Vec<_>>().join("; ")));
+            return Err(of_type(reported.collect::<Vec<_>>().join("; ")));
         }
         let made = match (&self.served.custom, self.type_id()) {
             (Some(custom), _) if self.kind.is_none() => overlay(&custom.merging(), object, config),

@@ -137,11 +137,11 @@ impl ObjectRef {
 
     fn to_json(&self, failure: Option<&Failure>) -> Value {
         // A create has no name in its path; a refusal of it tells the name.
-        let told = failure
+        let reported = failure
             .and_then(|failure| failure.details.as_deref())
-            .filter(|told| told.kind == self.resource && told.group == self.group)
-            .map_or("", |told| &told.name);
-        let name = if self.name.is_empty() { told } else { &self.name };
+            .filter(|reported| reported.kind == self.resource && reported.group == self.group)
+            .map_or("", |reported| &reported.name);
+        let name = if self.name.is_empty() { reported } else { &self.name };
         texts([
             ("apiGroup", self.group.as_str()),
             ("apiVersion", &self.version),
@@ -198,8 +198,8 @@ impl AuditEvent {
             say("impersonatedUser", user_info(user));
         }
         if let Some(constraint) = self.constraint {
-            let told = json!({ "impersonationConstraint": constraint });
-            say("authenticationMetadata", told);
+            let reported = json!({ "impersonationConstraint": constraint });
+            say("authenticationMetadata", reported);
         }
         let sources = self.sources.iter().map(ToString::to_string);
         say("sourceIPs", sources.collect());

@@ -24,7 +24,7 @@ pub(super) struct AuditWriter<W: Write> {
     pub(super) written: Counter,
     pub(super) lost: Counter,
     /// Whether a failure to write has been spoken of.
-    pub(super) told: bool,
+    pub(super) logged: bool,
 }
 
 impl<W: Write> AuditWriter<W> {
@@ -65,7 +65,7 @@ impl<W: Write> AuditWriter<W> {
     /// A full disk must not fill the log as well, so it is told once.
     fn judge(&mut self, result: io::Result<()>) {
         if let Err(error) = result
-            && !std::mem::replace(&mut self.told, true)
+            && !std::mem::replace(&mut self.logged, true)
         {
             tracing::error!(%error, "audit lines cannot be written");
         }

@@ -165,9 +165,9 @@ impl AuditContext {
     }
 
     /// What the authorizers said.
-    pub(crate) fn decided(&mut self, allowed: bool, reason: &str) {
+    pub(crate) fn decided(&mut self, allowed: bool, reason: impl FnOnce() -> String) {
         if let Some(entry) = self.entry() {
-            entry.decision = Some((allowed, reason.to_owned()));
+            entry.decision = Some((allowed, reason()));
         }
     }
 

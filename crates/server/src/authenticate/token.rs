@@ -184,10 +184,10 @@ pub(crate) fn review(api: &ApiServer, review: &Object) -> Result<Value, Failure>
     if token.is_empty() {
         return Err(Failure::bad_request("spec.token: a review needs a token"));
     }
-    let asked: Vec<&str> =
+    let requested: Vec<&str> =
         review.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).collect();
     let own = [api.tokens.issuer()];
-    let audiences: &[&str] = if asked.is_empty() { &own } else { &asked };
+    let audiences: &[&str] = if requested.is_empty() { &own } else { &requested };
     Ok(match api.tokens.review(token, audiences) {
         Ok((user, audiences)) => json!({
             "authenticated": true,

@@ -112,21 +112,21 @@ impl Consultation {
         &self,
         access: &AuthorizerChain,
         user: &User,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
     ) -> Result<(), Failure> {
-        let question = AccessQuestion { references: false, ..AccessQuestion::plain(*asked) };
+        let question = AccessQuestion { references: false, ..AccessQuestion::plain(*requested) };
         let decided = self.decide(access, user, &question).await;
-        decided.map(drop).map_err(|why| refused(user, asked, &why, ""))
+        decided.map(drop).map_err(|why| refused(user, requested, &why, ""))
     }
 
-    /// Why the user may do it; `None` when nothing allows it, or nobody can say yet.
+    /// Whether the user may do it; no for now where nobody can say yet.
     pub(crate) fn may(
         &self,
         access: &AuthorizerChain,
         user: &User,
-        asked: &RequestAttributes<'_>,
-    ) -> Option<String> {
-        self.grant(access, user, &AccessQuestion::plain(*asked))
+        requested: &RequestAttributes<'_>,
+    ) -> bool {
+        self.allows(access, user, &AccessQuestion::plain(*requested))
     }
 
     /// As [`Consultation::may`], but what the user may do only because something refers to it does not count
@@ -135,22 +135,14 @@ impl Consultation {
         &self,
         access: &AuthorizerChain,
         user: &User,
-        asked: &RequestAttributes<'_>,
-    ) -> Option<String> {
-        let question = AccessQuestion { references: false, ..AccessQuestion::plain(*asked) };
-        self.grant(access, user, &question)
+        requested: &RequestAttributes<'_>,
+    ) -> bool {
+        let question = AccessQuestion { references: false, ..AccessQuestion::plain(*requested) };
+        self.allows(access, user, &question)
     }
 
-    fn grant(
-        &self,
-        access: &AuthorizerChain,
-        user: &User,
-        question: &AccessQuestion<'_>,
-    ) -> Option<String> {
-        match access.judge(user, question, Some(self)) {
-            AccessJudgement::Allowed(grant) => Some(grant.reason),
-            AccessJudgement::Refused(_) | AccessJudgement::Open => None,
-        }
+    fn allows(&self, access: &AuthorizerChain, user: &User, question: &AccessQuestion<'_>) -> bool {
+        matches!(access.judge(user, question, Some(self)), AccessJudgement::Allowed(_))
     }
 
     /// Whether something was noted that nobody has answered.

@@ -126,7 +126,7 @@ pub(super) fn relay(
         tokio::select! {
             biased;
             () = hold.ended() => {}
-            _ = stop.wait_for(|asked| *asked) => {}
+            _ = stop.wait_for(|requested| *requested) => {}
             carried = carried => {
                 if let Err(error) = carried {
                     tracing::debug!(%error, "a stream to a node broke");
@@ -145,7 +145,7 @@ pub(super) fn body(from: Incoming, stop: watch::Receiver<bool>, held: RelayConte
         let mut stop = stop;
         tokio::select! {
             () = hold.ended() => {}
-            _ = stop.wait_for(|asked| *asked) => {}
+            _ = stop.wait_for(|requested| *requested) => {}
         }
     });
     Carried { from, ended, late, _held: (running, open) }.boxed_unsync()

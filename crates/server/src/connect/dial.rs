@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, RootCertStore};
 use tenure_machinery::{Object, ObjectExt};
+use tenure_outbound::certificate_verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -60,10 +60,19 @@ impl NodeDialer {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .build()
                 .map_err(|error| rustls::Error::General(error.to_string()))?;
+        // No session is resumed past this: the handshakes of one configuration are all full ones to the verifier,
+        // or continue one that it passed for the same name.
+        let only_nodes = certificate_verifier(Arc::clone(&provider), move |shown| {
+            shown.verify_by(&*verifier)?;
+            match is_of_node(shown.certificate, shown.name) {
+                true => Ok(()),
+                false => Err(CertificateError::ApplicationVerificationFailure.into()),
+            }
+        });
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(OnlyNodes(verifier)));
+            .with_custom_certificate_verifier(only_nodes);
         let mut config = config.with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(NodeDialer { tls: TlsConnector::from(Arc::new(config)) })
@@ -105,53 +114,12 @@ impl Dialer for NodeDialer {
     }
 }
 
-/// Checks a certificate as any client does, and that it was signed for a node, and for this one: the
-/// server's own, and whatever else the authority signs, is none of a node (R133b).
-///
-/// No session is resumed past this check: the handshakes of one configuration are all full ones to the
-/// verifier, or continue one that it passed for the same name.
-#[derive(Debug)]
-struct OnlyNodes(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for OnlyNodes {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = self.0.verify_server_cert(certificate, others, name, ocsp, now)?;
-        let user = user_of_certificate(certificate).map(|(user, _)| user);
-        let node = user.as_ref().and_then(node_of).filter(|node| !node.is_empty());
-        if node.is_some_and(|node| node == name.to_str()) {
-            return Ok(verified);
-        }
-        Err(CertificateError::ApplicationVerificationFailure.into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
+/// Whether a certificate was signed for a node, and for the one of this name: the server's own, and whatever
+/// else the authority signs, is none of a node (R133b).
+fn is_of_node(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
+    let user = user_of_certificate(certificate).map(|(user, _)| user);
+    let node = user.as_ref().and_then(node_of).filter(|node| !node.is_empty());
+    node.is_some_and(|node| node == name.to_str())
 }
 
 /// Where a node says it is.

@@ -67,8 +67,8 @@ pub(super) fn log(query: &Query, pod: &str) -> Result<String, Failure> {
 }
 
 /// What policies call the parameters of a door.
-pub(super) fn kind(door: ConnectSubresource) -> &'static str {
-    match door {
+pub(super) fn kind(subresource: ConnectSubresource) -> &'static str {
+    match subresource {
         ConnectSubresource::Log => "PodLogOptions",
         ConnectSubresource::Exec => "PodExecOptions",
         ConnectSubresource::Attach => "PodAttachOptions",
@@ -80,11 +80,11 @@ pub(super) fn kind(door: ConnectSubresource) -> &'static str {
 }
 
 /// The parameters of a door as an object, for policies.
-pub(super) fn object(query: &Query, door: ConnectSubresource, kind: &str) -> Object {
+pub(super) fn object(query: &Query, subresource: ConnectSubresource, kind: &str) -> Object {
     let mut object = Object::new();
     object.insert("kind".to_owned(), kind.into());
     object.insert("apiVersion".to_owned(), "v1".into());
-    if matches!(door, ConnectSubresource::Exec | ConnectSubresource::Attach) {
+    if matches!(subresource, ConnectSubresource::Exec | ConnectSubresource::Attach) {
         for flag in ["stdin", "stdout", "stderr", "tty"] {
             if query.flag(flag) {
                 object.insert(flag.to_owned(), true.into());
@@ -94,11 +94,11 @@ pub(super) fn object(query: &Query, door: ConnectSubresource, kind: &str) -> Obj
             object.insert("container".to_owned(), container.into());
         }
     }
-    if door == ConnectSubresource::Exec {
+    if subresource == ConnectSubresource::Exec {
         let command: Vec<Value> = query.all("command").map(Value::from).collect();
         object.insert("command".to_owned(), Value::Array(command));
     }
-    if door == ConnectSubresource::Forward {
+    if subresource == ConnectSubresource::Forward {
         let ports = query.all("ports").flat_map(|ports| ports.split(','));
         let ports = ports.filter_map(|port| port.parse::<u16>().ok()).map(Value::from);
         object.insert("ports".to_owned(), Value::Array(ports.collect()));

@@ -47,17 +47,17 @@ pub(super) async fn answer(
     call: ConnectRequest<'_>,
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
-    let kind = if call.door == ConnectSubresource::Pod { "pod" } else { "service" };
-    let asked = ProxyTarget::parse(&call.path.name).ok_or_else(|| {
+    let kind = if call.subresource == ConnectSubresource::Pod { "pod" } else { "service" };
+    let requested = ProxyTarget::parse(&call.path.name).ok_or_else(|| {
         Failure::bad_request(format!("invalid {kind} request {:?}", call.path.name))
     })?;
-    if asked.tls {
+    if requested.tls {
         return Err(Failure::bad_request("only http can be spoken to what is behind this proxy"));
     }
     let namespace = &call.path.namespace;
-    let backend = match call.door {
-        ConnectSubresource::Pod => of_pod(api, served, namespace, asked.name, asked.port)?,
-        _ => of_service(api, served, namespace, &asked)?,
+    let backend = match call.subresource {
+        ConnectSubresource::Pod => of_pod(api, served, namespace, requested.name, requested.port)?,
+        _ => of_service(api, served, namespace, &requested)?,
     };
     if let Some(redirect) = redirect(&call) {
         return Ok(redirect);
@@ -181,16 +181,16 @@ fn of_service(
     api: &ApiServer,
     services: &ServedKind,
     namespace: &str,
-    asked: &ProxyTarget<'_>,
+    requested: &ProxyTarget<'_>,
 ) -> Result<Backend, Failure> {
-    let record = get::stored(&api.world.current(), services, namespace, asked.name)?;
-    let endpoints = service::endpoints(api, &services.read(&record)?, asked.port)?;
+    let record = get::stored(&api.world.current(), services, namespace, requested.name)?;
+    let endpoints = service::endpoints(api, &services.read(&record)?, requested.port)?;
     // Whoever may use this proxy need not be able to reach all that the server can reach.
     let pods_only = endpoints.into_iter().filter_map(|endpoint| match endpoint {
         Endpoint::Pod { name, port } => Some((name, port)),
         Endpoint::Address { .. } => None,
     });
-    let (pod, port) = service::choose(api, pods_only.collect(), asked.name)?;
+    let (pod, port) = service::choose(api, pods_only.collect(), requested.name)?;
     of_pod(api, &*pods(api)?, namespace, &pod, &port.to_string())
 }
 
@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_name_may_have_a_scheme_and_a_port() {
-        let asked = |tls, name, port| Some(ProxyTarget { tls, name, port });
-        assert_eq!(ProxyTarget::parse("web"), asked(false, "web", ""));
-        assert_eq!(ProxyTarget::parse("web:80"), asked(false, "web", "80"));
-        assert_eq!(ProxyTarget::parse("https:web:"), asked(true, "web", ""));
+        let requested = |tls, name, port| Some(ProxyTarget { tls, name, port });
+        assert_eq!(ProxyTarget::parse("web"), requested(false, "web", ""));
+        assert_eq!(ProxyTarget::parse("web:80"), requested(false, "web", "80"));
+        assert_eq!(ProxyTarget::parse("https:web:"), requested(true, "web", ""));
         assert_eq!(ProxyTarget::parse("ftp:web:21"), None);
         assert_eq!(ProxyTarget::parse("a:b:c:d"), None);
         assert_eq!(ProxyTarget::parse(":80"), None);

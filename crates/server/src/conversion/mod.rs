@@ -86,17 +86,17 @@ impl ConversionWebhook {
 /// Converts, and knows what was converted for watches.
 pub(crate) struct Conversions {
     connect: Arc<dyn Connect>,
-    aside: Arc<OffloadPool>,
+    offload: Arc<OffloadPool>,
     chance: Chance,
     metrics: ConversionMetrics,
     shared: SharedConversions,
 }
 
 impl Conversions {
-    pub(crate) fn new(connect: Arc<dyn Connect>, aside: Arc<OffloadPool>) -> Conversions {
+    pub(crate) fn new(connect: Arc<dyn Connect>, offload: Arc<OffloadPool>) -> Conversions {
         Conversions {
             connect,
-            aside,
+            offload,
             chance: Chance::default(),
             metrics: ConversionMetrics::default(),
             shared: SharedConversions::default(),
@@ -227,8 +227,8 @@ impl Conversions {
                 Ok(converted)
             }
         };
-        let asked = self.ask(user, hook, to, 0, move || Ok(sent), finished);
-        for (at, object) in places.into_iter().zip(Box::pin(asked).await?) {
+        let requested = self.ask(user, hook, to, 0, move || Ok(sent), finished);
+        for (at, object) in places.into_iter().zip(Box::pin(requested).await?) {
             if let Some(place) = objects.get_mut(at) {
                 *place = object;
             }
@@ -307,7 +307,7 @@ impl Conversions {
             return Ok(work());
         }
         fair::rest();
-        let done = self.aside.go_on(user, work).await;
+        let done = self.offload.go_on(user, work).await;
         done.ok_or_else(|| Failure::internal("a conversion was cut short"))
     }
 }

@@ -125,7 +125,7 @@ impl Conversions {
             definition,
         };
         let mut state = self.shared.lock();
-        let mut asked: Vec<(usize, ConversionKey, Arc<Record>)> = Vec::new();
+        let mut requested: Vec<(usize, ConversionKey, Arc<Record>)> = Vec::new();
         let mut sources = Vec::with_capacity(records.len());
         for record in records {
             let mut source = Source::Here(Arc::clone(&record));
@@ -134,16 +134,16 @@ impl Conversions {
                 match (state.known.get(&key), state.wait_for(&key)) {
                     (Some(known), _) => source = Source::Here(Arc::clone(known)),
                     (None, Some((call, place))) => source = Source::From(call, place),
-                    (None, None) => asked.push((sources.len(), key, record)),
+                    (None, None) => requested.push((sources.len(), key, record)),
                 }
             }
             sources.push(source);
         }
-        if asked.is_empty() {
+        if requested.is_empty() {
             return sources;
         }
-        let call = self.begin(served, &asked);
-        for (place, (at, key, _)) in asked.into_iter().enumerate() {
+        let call = self.begin(served, &requested);
+        for (place, (at, key, _)) in requested.into_iter().enumerate() {
             if let Some(weak) = call.downgrade() {
                 state.pending.insert(key, (weak, place));
             }
@@ -161,11 +161,11 @@ impl Conversions {
     fn begin(
         self: &Arc<Conversions>,
         served: &Arc<ServedKind>,
-        asked: &[(usize, ConversionKey, Arc<Record>)],
+        requested: &[(usize, ConversionKey, Arc<Record>)],
     ) -> SharedCall {
         let (conversions, served) = (Arc::clone(self), Arc::clone(served));
-        let keys: Vec<ConversionKey> = asked.iter().map(|(_, key, _)| key.clone()).collect();
-        let records = asked.iter().map(|(_, _, record)| Arc::clone(record)).collect();
+        let keys: Vec<ConversionKey> = requested.iter().map(|(_, key, _)| key.clone()).collect();
+        let records = requested.iter().map(|(_, _, record)| Arc::clone(record)).collect();
         let call = async move {
             let converted = conversions.records(WATCHES, &served, records).await;
             let mut state = conversions.shared.lock();

@@ -29,7 +29,7 @@ type Judged = Result<(), String>;
 pub(crate) fn may(
     state: &World,
     user: &User,
-    asked: &RequestAttributes<'_>,
+    requested: &RequestAttributes<'_>,
     selected: Option<&str>,
 ) -> Option<Judged> {
     let node = node_of(user)?;
@@ -37,7 +37,7 @@ pub(crate) fn may(
         return Some(Err(format!("unknown node for user {:?}", user.name)));
     }
     let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } =
-        *asked
+        *requested
     else {
         return Some(Err(String::new()));
     };
@@ -62,7 +62,7 @@ pub(crate) fn may(
         ("certificates.k8s.io", "podcertificaterequests") => question.pod_certificate(),
         _ => {
             let mut roles = [&FIXED, &PROXY].into_iter().filter_map(|role| role.as_ref());
-            let allowed = roles.any(|role| role.rules.iter().any(|rule| rule.allows(asked)));
+            let allowed = roles.any(|role| role.rules.iter().any(|rule| rule.allows(requested)));
             if allowed { Ok(()) } else { Err(String::new()) }
         }
     })

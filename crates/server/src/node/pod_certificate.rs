@@ -22,10 +22,10 @@ pub(super) fn judge(
     operation: Operation,
     new: Option<&Object>,
 ) -> Judged {
-    let Some(asked) = new.filter(|_| operation == Operation::Create) else {
+    let Some(requested) = new.filter(|_| operation == Operation::Create) else {
         return Err("nodes can only create PodCertificateRequests".into());
     };
-    let said = |member: &str| asked.str_at(&["spec", member]).unwrap_or_default();
+    let said = |member: &str| requested.str_at(&["spec", member]).unwrap_or_default();
     if said("nodeName") != node {
         let named = said("nodeName");
         let why = format!(
@@ -87,7 +87,7 @@ fn mounts(pod: &Object, signer: &str) -> bool {
 
 fn is_granted(api: &ApiServer, request: &ResourceRequest, signer: &str, account: &str) -> bool {
     let resource = signer.replace('/', ":");
-    let asked = RequestAttributes::Resource {
+    let requested = RequestAttributes::Resource {
         verb: SIGNER_VERB,
         group: &request.served.kind.group,
         resource: &resource,
@@ -95,5 +95,5 @@ fn is_granted(api: &ApiServer, request: &ResourceRequest, signer: &str, account:
         namespace: &request.namespace,
         name: account,
     };
-    request.may(&api.access, &asked)
+    request.may(&api.access, &requested)
 }

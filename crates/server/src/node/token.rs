@@ -64,7 +64,7 @@ pub(crate) fn restrict_token(
 
 /// Whether a role lets the node have tokens for the audience.
 fn is_granted(api: &ApiServer, request: &ResourceRequest, audience: &str) -> bool {
-    let asked = RequestAttributes::Resource {
+    let requested = RequestAttributes::Resource {
         verb: AUDIENCE_VERB,
         group: "",
         resource: audience,
@@ -72,7 +72,7 @@ fn is_granted(api: &ApiServer, request: &ResourceRequest, audience: &str) -> boo
         namespace: &request.namespace,
         name: &request.name,
     };
-    request.may(&api.access, &asked)
+    request.may(&api.access, &requested)
 }
 
 /// Whether a volume of the pod wants a token for the audience: itself, or the driver behind it. A volume whose

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{AuthorizedRequest, Basis, Permit};
 use crate::access::refusal;
+use crate::clock;
 use crate::read::list::expired;
 
 /// How often webhooks are asked again what they let pass; what they say is kept as their configuration says.
@@ -87,7 +88,7 @@ impl Hold {
         let watch = |key| self.world.watch(state.revision(), Interest::Key(key)).ok();
         self.relied_on = credential.keys().into_iter().filter_map(watch).collect();
         let left = credential.seconds_left(&state).map(Duration::from_secs);
-        self.expires = left.and_then(|left| Instant::now().checked_add(left));
+        self.expires = left.and_then(|left| clock::timer_instant().checked_add(left));
     }
 
     /// Whether a reference is what it rests on: the client is told when it goes (referential authorization R123).
@@ -109,7 +110,7 @@ impl Hold {
         if self.webhooks.as_ref().is_some_and(WebhookReviewer::is_lost) {
             return Err(refusal(&granted.caller.user, &granted.line.attributes()));
         }
-        let is_expired = self.expires.is_some_and(|end| end <= Instant::now());
+        let is_expired = self.expires.is_some_and(|end| end <= clock::timer_instant());
         let relies_on_moved =
             self.relied_on.iter_mut().any(|of| !matches!(of.try_next(), Ok(None)));
         let generation = granted.access.revocations().generation();
@@ -197,8 +198,8 @@ async fn review(granted: Arc<AuthorizedRequest>, world: WorldHandle, say: watch:
 
 /// What was lost and gained again since it was looked at may not have held in between: its client lists again.
 fn unbroken(granted: &AuthorizedRequest, from: u64, world: &WorldHandle) -> Result<(), Failure> {
-    let (user, asked) = (&granted.caller.user, granted.line.attributes());
-    let moved = granted.access.reference_authorizer().moved_from(user, &asked, from);
+    let (user, requested) = (&granted.caller.user, granted.line.attributes());
+    let moved = granted.access.reference_authorizer().moved_from(user, &requested, from);
     if (moved.forgotten || moved.broken) && !granted.has_role() {
         let now = world.current().revision();
         return Err(expired(moved.newest, now));

@@ -74,14 +74,14 @@ pub(super) async fn collect(
     request: &ResourceRequest,
     state: &Redeemed,
     mut walk: ConvertedWalk,
-    sight: Option<&Visibility>,
+    visibility: Option<&Visibility>,
 ) -> Result<ListPage, Failure> {
     let revision = state.revision();
     let mut chosen =
         ListPage { records: Vec::new(), revision, next: None, remaining: None, charge: None };
     let mut charges = Vec::new();
     loop {
-        let (looked_at, last) = look(state, &walk, sight)?;
+        let (looked_at, last) = look(state, &walk, visibility)?;
         let ends = last.is_none();
         walk.after = last;
         charges.extend(charge(api, request, &looked_at)?.flatten());
@@ -122,7 +122,7 @@ fn held(
 fn look(
     state: &Redeemed,
     walk: &ConvertedWalk,
-    sight: Option<&Visibility>,
+    visibility: Option<&Visibility>,
 ) -> Result<(Vec<Arc<Record>>, Option<String>), Failure> {
     let own = walk.selection.of_identity();
     let mut all = candidates(state, &walk.prefix, walk.after.as_deref(), &own);
@@ -130,16 +130,16 @@ fn look(
     let mut last = None;
     for record in all.by_ref().take(LOOK_AT) {
         last = Some(record.key().to_string());
-        if own.matches(record) && sight.is_none_or(|sight| sight.sees(record)) {
+        if own.matches(record) && visibility.is_none_or(|visibility| visibility.sees(record)) {
             found.push(Arc::clone(record));
         }
     }
     if all.next().is_none() {
         last = None;
     }
-    if let Some(sight) = sight {
+    if let Some(visibility) = visibility {
         let forgotten = |gone: crate::reference::Forgotten| expired(state.revision(), gone.oldest);
-        found = sight.was_seen(&found, state.revision()).map_err(forgotten)?;
+        found = visibility.was_seen(&found, state.revision()).map_err(forgotten)?;
     }
     Ok((found, last))
 }

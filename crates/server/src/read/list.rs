@@ -56,7 +56,7 @@ pub(crate) async fn page(
     let selection = SelectionPredicate::new(served, &options.labels, &options.fields)?;
     let token = options.token.as_deref().map(ContinueToken::decode).transpose()?;
     let permit = &request.permit;
-    let sight = permit.visibility()?;
+    let visibility = permit.visibility()?;
     let state = state(permit, &api.world, options, token.as_ref()).await?;
     let prefix = served.collection(&request.namespace);
     let after = token.as_ref().map(|token| format!("{prefix}{}", token.after));
@@ -64,11 +64,11 @@ pub(crate) async fn page(
     let limit = options.limit;
     if served.may_convert() && !selection.is_by_identity() {
         let walk = ConvertedWalk { prefix, after, selection, limit };
-        let page = converted::collect(api, request, &state, walk, sight.as_ref()).await?;
+        let page = converted::collect(api, request, &state, walk, visibility.as_ref()).await?;
         permit.check(&api.world)?;
         return Ok(page);
     }
-    let chosen = ListFilter { selection, sight: sight.clone() };
+    let chosen = ListFilter { selection, visibility: visibility.clone() };
     // What is known to be long is not begun here.
     let is_long = request.collection_objects > SHORT_OBJECTS && chosen.selection.owner().is_none();
     let here = if is_long { 0 } else { SHORT_OBJECTS };
@@ -78,15 +78,15 @@ pub(crate) async fn page(
             let long =
                 move || collect(&state, &prefix, after.as_deref(), &chosen, limit, usize::MAX);
             let charge = api.shares.stream(&request.user)?;
-            let page = api.aside.run(&request.user, long).await?;
+            let page = api.offload.run(&request.user, long).await?;
             // It may have waited.
             permit.check(&api.world)?;
             let page = page.ok_or_else(|| Failure::internal("a list without an end"))?;
             ListPage { charge, ..page }
         }
     };
-    if let Some(sight) = &sight {
-        let seen = sight.was_seen(&page.records, page.revision).map_err(|gone| {
+    if let Some(visibility) = &visibility {
+        let seen = visibility.was_seen(&page.records, page.revision).map_err(|gone| {
             let failure = expired(page.revision, gone.oldest);
             token.as_ref().map_or(failure.clone(), |token| resumable(failure, token))
         })?;
@@ -146,17 +146,17 @@ fn resumable(mut failure: Failure, token: &ContinueToken) -> Failure {
 /// What of a collection is listed.
 struct ListFilter {
     selection: SelectionPredicate,
-    sight: Option<Visibility>,
+    visibility: Option<Visibility>,
 }
 
 impl ListFilter {
     fn holds(&self, record: &Record) -> bool {
-        let sees = |sight: &Visibility| sight.sees(record);
-        self.selection.matches(record) && self.sight.as_ref().is_none_or(sees)
+        let sees = |visibility: &Visibility| visibility.sees(record);
+        self.selection.matches(record) && self.visibility.as_ref().is_none_or(sees)
     }
 
     fn is_everything(&self) -> bool {
-        self.selection.is_everything() && self.sight.is_none()
+        self.selection.is_everything() && self.visibility.is_none()
     }
 }
 
@@ -239,7 +239,7 @@ pub(crate) async fn respond(
     };
     let (parts, (bytes, exact)) = if is_long {
         fair::rest();
-        let prepared = api.aside.go_on(&user.name, prepare).await;
+        let prepared = api.offload.go_on(&user.name, prepare).await;
         prepared.ok_or_else(|| Failure::internal("a list could not be prepared"))?
     } else {
         prepare()

@@ -24,11 +24,12 @@ use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::api::ApiServer;
 use crate::authenticate::User;
 use crate::body::{Body, BudgetedBody};
+use crate::clock;
 use crate::fair::BudgetGuard;
 use crate::offload::OffloadPool;
 use crate::read::parts::ListEncoder;
@@ -70,7 +71,7 @@ pub(crate) fn respond(
     }
     let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
     let making = Making { parts, encoder, ended: false };
-    let made = send(making, Arc::clone(&api.aside), user.name.clone(), sender);
+    let made = send(making, Arc::clone(&api.offload), user.name.clone(), sender);
     tokio::spawn(made);
     BudgetedBody::held(response, charge)
 }
@@ -126,20 +127,20 @@ impl Making {
 /// Makes all parts, as fast as they are taken.
 async fn send(
     making: Making,
-    aside: Arc<OffloadPool>,
+    offload: Arc<OffloadPool>,
     user: String,
     sender: mpsc::Sender<ResponsePart>,
 ) {
-    let end = Instant::now() + LONGEST;
+    let end = clock::timer_instant() + LONGEST;
     let mut making = Some(making);
     while let Some(rest) = making.take() {
-        let Some(Some((part, rest))) = aside.go_on(&user, move || rest.step()).await else {
+        let Some(Some((part, rest))) = offload.go_on(&user, move || rest.step()).await else {
             return;
         };
         making = rest;
-        let most = STALLED.min(end.saturating_duration_since(Instant::now()));
+        let most = STALLED.min(end.saturating_duration_since(clock::timer_instant()));
         if !matches!(timeout(most, sender.send(part)).await, Ok(Ok(()))) {
-            return aside.leave(&user, move || drop(making));
+            return offload.leave(&user, move || drop(making));
         }
     }
 }

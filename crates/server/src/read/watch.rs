@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::authenticate::User;
 use crate::body::Body;
+use crate::clock;
 use crate::conversion::Conversions;
 use crate::fair::Shares;
 use crate::metrics::InFlightGuard;
@@ -103,39 +104,42 @@ struct WatchStart {
     /// Whether the client named that revision: what it was told of it may be a part (R104).
     resumes: bool,
     /// What the client sees, if that is not everything.
-    glass: Option<filtered::FilteredView>,
+    filtered_view: Option<filtered::FilteredView>,
 }
 
 /// Starts a watch and answers with its stream.
 pub(crate) async fn start(
     world: &WorldHandle,
     kinds: &Arc<ServedKinds>,
-    asked: WatchRequest,
+    requested: WatchRequest,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<Body>, Failure> {
     // Before anything is read, so that nothing is missed in between.
-    let hold = asked.permit.hold(world);
-    let selection =
-        SelectionPredicate::new(&asked.served, &asked.options.labels, &asked.options.fields)?;
-    let prefix = asked.served.collection(&asked.namespace);
-    let only = Some(asked.only.as_str()).filter(|name| !name.is_empty());
+    let hold = requested.permit.hold(world);
+    let selection = SelectionPredicate::new(
+        &requested.served,
+        &requested.options.labels,
+        &requested.options.fields,
+    )?;
+    let prefix = requested.served.collection(&requested.namespace);
+    let only = Some(requested.only.as_str()).filter(|name| !name.is_empty());
     let interest = match only.or(selection.name()) {
-        Some(name) if !asked.served.kind.namespaced || !asked.namespace.is_empty() => {
+        Some(name) if !requested.served.kind.namespaced || !requested.namespace.is_empty() => {
             Interest::Key(format!("{prefix}{name}"))
         }
         _ => Interest::Prefix(prefix.clone()),
     };
-    let (outlet, body) = Outlet::new(Arc::clone(&asked.shares), Arc::clone(&asked.user));
+    let (outlet, body) = Outlet::new(Arc::clone(&requested.shares), Arc::clone(&requested.user));
     let response = response::respond(StatusCode::OK, "application/json", body);
     let encoder = EventEncoder {
-        shape: asked.shape,
-        include: asked.include,
-        served: Arc::clone(&asked.served),
+        shape: requested.shape,
+        include: requested.include,
+        served: Arc::clone(&requested.served),
         columns: None,
     };
-    let begun = match asked.permit.visibility()? {
-        Some(sight) => filtered::begin(world, &asked, sight, &selection).await,
-        None => begin(world, &asked, &selection).await,
+    let begun = match requested.permit.visibility()? {
+        Some(visibility) => filtered::begin(world, &requested, visibility, &selection).await,
+        None => begin(world, &requested, &selection).await,
     };
     let begun = begun.and_then(|begun| {
         let cursor = match begun.resumes {
@@ -157,22 +161,22 @@ pub(crate) async fn start(
         }
         Err(failure) => return Err(failure),
     };
-    let options = &asked.options;
+    let options = &requested.options;
     let stream = WatchResponse {
         selection,
         encoder,
         outlet,
         bookmarks: options.bookmarks,
         closing_bookmark: options.initial_events == Some(true) && options.bookmarks,
-        deadline: Instant::now() + asked.lifetime,
+        deadline: clock::timer_instant() + requested.lifetime,
         stop,
-        events: asked.events,
-        _running: asked.running,
+        events: requested.events,
+        _running: requested.running,
         replaced: kinds.replacements(),
         kinds: Arc::clone(kinds),
         hold,
-        conversions: asked.conversions,
-        user: asked.user,
+        conversions: requested.conversions,
+        user: requested.user,
     };
     tokio::spawn(stream.run(cursor, begun));
     Ok(response)
@@ -189,26 +193,26 @@ fn starts_after(world: &WorldHandle, options: &ListOptions) -> Option<Revision> 
 
 async fn begin(
     world: &WorldHandle,
-    asked: &WatchRequest,
+    requested: &WatchRequest,
     selection: &SelectionPredicate,
 ) -> Result<WatchStart, Failure> {
-    let glass = None;
-    if let Some(after) = starts_after(world, &asked.options) {
-        asked.permit.since(world, after)?;
-        let resumes = asked.options.revision.is_some();
-        return Ok(WatchStart { initial: Vec::new(), after, resumes, glass });
+    let filtered_view = None;
+    if let Some(after) = starts_after(world, &requested.options) {
+        requested.permit.since(world, after)?;
+        let resumes = requested.options.revision.is_some();
+        return Ok(WatchStart { initial: Vec::new(), after, resumes, filtered_view });
     }
-    let state = asked.permit.newest(world, asked.options.revision).await?;
+    let state = requested.permit.newest(world, requested.options.revision).await?;
     // What a webhook converts is chosen when it is.
-    let identity = asked.served.may_convert().then(|| selection.of_identity());
+    let identity = requested.served.may_convert().then(|| selection.of_identity());
     let selection = identity.as_ref().unwrap_or(selection);
     let initial: Vec<Arc<Record>> = state
-        .range(&asked.served.collection(&asked.namespace), None)
-        .filter(|record| asked.only.is_empty() || record.name() == asked.only)
+        .range(&requested.served.collection(&requested.namespace), None)
+        .filter(|record| requested.only.is_empty() || record.name() == requested.only)
         .filter(|record| selection.matches(record))
         .cloned()
         .collect();
-    Ok(WatchStart { initial, after: state.revision(), resumes: false, glass })
+    Ok(WatchStart { initial, after: state.revision(), resumes: false, filtered_view })
 }
 
 struct WatchResponse {
@@ -261,12 +265,12 @@ impl WatchResponse {
     }
 
     async fn run(mut self, mut cursor: Watch, begun: WatchStart) {
-        let WatchStart { initial, after: at, glass, .. } = begun;
+        let WatchStart { initial, after: at, filtered_view, .. } = begun;
         if self.send_initial(initial, at).await.is_none() {
             return;
         }
-        match glass {
-            Some(glass) => self.follow_filtered(&mut cursor, glass).await,
+        match filtered_view {
+            Some(filtered_view) => self.follow_filtered(&mut cursor, filtered_view).await,
             None => self.follow(&mut cursor, at).await,
         }
     }
@@ -281,23 +285,23 @@ impl WatchResponse {
     }
 
     /// Sends live events until the client leaves, time is up, the server stops or history is gone.
-    async fn follow(&mut self, cursor: &mut Watch, mut told: Revision) {
-        let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
+    async fn follow(&mut self, cursor: &mut Watch, mut reported: Revision) {
+        let mut bookmark_at = clock::timer_instant() + BOOKMARK_EVERY;
         loop {
             let (mut changes, mut bookmark, mut ends) = (Vec::new(), None, false);
             tokio::select! {
                 next = cursor.next() => match next {
                     Ok(change) => {
                         changes.push(change);
-                        told = self.gather_changes(cursor, &mut changes).unwrap_or(told);
+                        reported = self.gather_changes(cursor, &mut changes).unwrap_or(reported);
                     }
                     Err(WatchEnded::Compacted { oldest }) => {
-                        return self.fail(&expired(told, oldest)).await;
+                        return self.fail(&expired(reported, oldest)).await;
                     }
                     Err(WatchEnded::Stopped) => return,
                 },
                 () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => {
-                    bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                    bookmark_at = clock::timer_instant() + BOOKMARK_EVERY;
                     bookmark = Some((cursor.delivered(), false));
                 }
                 () = tokio::time::sleep_until(self.deadline) => {

@@ -5,8 +5,8 @@
 //!                └─► revoked ──► open watches look again (R123)
 //! ```
 //!
-//! Readers wait for nobody. Why something is allowed is asked of the index, which a writer may hold: then it is
-//! said without the why.
+//! Readers wait for nobody. Why something is allowed is looked up in the index when somebody wants to read it; a
+//! writer may hold the index, or the reference may be gone by then: then it is said without the why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -105,69 +105,75 @@ impl ReferenceAuthorizer {
         self.authorizer == AuthorizerMode::On
     }
 
-    /// Why a user may read what is asked for; `None` when no reference leads there.
-    pub(crate) fn may(&self, user: &User, asked: &RequestAttributes<'_>) -> Option<String> {
-        let asked = attributes(user, asked)?;
-        if !self.decides(&asked) || !self.is_on() {
-            return None;
-        }
-        let reason = match self.index.try_lock() {
-            Ok(index) => index.reason(&asked),
-            Err(TryLockError::Poisoned(index)) => index.into_inner().reason(&asked),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        Some(reason.unwrap_or_else(|| REASON.to_owned()))
+    /// Whether references let a user read what is asked for.
+    pub(crate) fn may(&self, user: &User, requested: &RequestAttributes<'_>) -> bool {
+        let requested = attributes(user, requested);
+        requested.is_some_and(|requested| self.decides(&requested)) && self.is_on()
+    }
+
+    /// Why [`ReferenceAuthorizer::may`] allowed it, as far as that can be said by now (R130). Finding all chains to
+    /// a target takes longer than the decision, so this is for those who show it to somebody.
+    pub(crate) fn reason(&self, user: &User, requested: &RequestAttributes<'_>) -> String {
+        let reason =
+            attributes(user, requested).and_then(|requested| match self.index.try_lock() {
+                Ok(index) => index.reason(&requested),
+                Err(TryLockError::Poisoned(index)) => index.into_inner().reason(&requested),
+                Err(TryLockError::WouldBlock) => None,
+            });
+        reason.unwrap_or_else(|| REASON.to_owned())
     }
 
     /// Whether references lead to what is asked for, whatever comes of it; counted, unless nobody wants to know.
-    fn decides(&self, asked: &Attributes<'_>) -> bool {
-        if self.authorizer == AuthorizerMode::Off || !asked.is_eligible() {
+    fn decides(&self, requested: &Attributes<'_>) -> bool {
+        if self.authorizer == AuthorizerMode::Off || !requested.is_eligible() {
             return false;
         }
         let begin = clock::instant();
-        let allowed = self.view.load().decide(asked).is_allowed();
+        let allowed = self.view.load().decide(requested).is_allowed();
         let took = begin.elapsed();
-        let is_target = allowed || self.is_target(asked.group, asked.resource);
-        self.tally.decided(asked, is_target, allowed, took);
+        let is_target = allowed || self.is_target(requested.group, requested.resource);
+        self.tally.decided(requested, is_target, allowed, took);
         allowed
     }
 
-    /// As [`ReferenceAuthorizer::may`], for one who was allowed before and looks again: without the why, and not counted.
-    pub(crate) fn still_may(&self, user: &User, asked: &RequestAttributes<'_>) -> bool {
-        attributes(user, asked).is_some_and(|asked| self.decide(&asked))
+    /// As [`ReferenceAuthorizer::may`], for one who was allowed before and looks again: not counted.
+    pub(crate) fn still_may(&self, user: &User, requested: &RequestAttributes<'_>) -> bool {
+        attributes(user, requested).is_some_and(|requested| self.decide(&requested))
     }
 
     /// What a reader of a state must know beside [`ReferenceAuthorizer::still_may`]: what moved with a later commit (R180).
     pub(crate) fn moved_after_state(
         &self,
         user: &User,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
         state: Revision,
     ) -> MovedSince {
-        let asked = attributes(user, asked);
-        asked.map(|asked| self.recent.after_state(&asked, state)).unwrap_or_default()
+        let requested = attributes(user, requested);
+        requested.map(|requested| self.recent.after_state(&requested, state)).unwrap_or_default()
     }
 
     /// The same for one who reads on from a revision: what a client that knows it may not know.
     pub(crate) fn moved_after(
         &self,
         user: &User,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
         revision: Revision,
     ) -> MovedSince {
-        let asked = attributes(user, asked);
-        asked.map(|asked| self.recent.after_revision(&asked, revision)).unwrap_or_default()
+        let requested = attributes(user, requested);
+        requested
+            .map(|requested| self.recent.after_revision(&requested, revision))
+            .unwrap_or_default()
     }
 
     /// The same for one who has looked before, at a number of [`ReferenceAuthorizer::moved_until`].
     pub(crate) fn moved_from(
         &self,
         user: &User,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
         number: u64,
     ) -> MovedSince {
-        let asked = attributes(user, asked);
-        asked.map(|asked| self.recent.since_number(&asked, number)).unwrap_or_default()
+        let requested = attributes(user, requested);
+        requested.map(|requested| self.recent.since_number(&requested, number)).unwrap_or_default()
     }
 
     /// As long as this stays the same, so does every decision.
@@ -176,8 +182,8 @@ impl ReferenceAuthorizer {
     }
 
     /// Whether references let it be read at this moment.
-    pub(super) fn decide(&self, asked: &Attributes<'_>) -> bool {
-        self.is_on() && self.view.load().decide(asked).is_allowed()
+    pub(super) fn decide(&self, requested: &Attributes<'_>) -> bool {
+        self.is_on() && self.view.load().decide(requested).is_allowed()
     }
 
     /// Whether consumers see what is theirs of whole collections (R155).
@@ -194,9 +200,9 @@ impl ReferenceAuthorizer {
     }
 
     /// Whether references lead a user there, whatever comes of it; not counted.
-    pub(crate) fn leads_to(&self, user: &User, asked: &RequestAttributes<'_>) -> bool {
-        let asked = attributes(user, asked);
-        asked.is_some_and(|asked| self.view.load().decide(&asked).is_allowed())
+    pub(crate) fn leads_to(&self, user: &User, requested: &RequestAttributes<'_>) -> bool {
+        let requested = attributes(user, requested);
+        requested.is_some_and(|requested| self.view.load().decide(&requested).is_allowed())
     }
 
     /// Whether any strategy finds references to such objects.
@@ -248,10 +254,14 @@ impl ReferenceAuthorizer {
 
     /// What to tell somebody who was refused: the same for all targets of a type, whether they exist or not
     /// (R97, R131).
-    pub(crate) fn hint(&self, user: &User, asked: &RequestAttributes<'_>) -> Option<&'static str> {
-        let asked = attributes(user, asked)?;
-        let consumes = self.is_on() && self.consumes(user, asked.group, asked.resource);
-        consumes.then_some(if asked.is_eligible() {
+    pub(crate) fn hint(
+        &self,
+        user: &User,
+        requested: &RequestAttributes<'_>,
+    ) -> Option<&'static str> {
+        let requested = attributes(user, requested)?;
+        let consumes = self.is_on() && self.consumes(user, requested.group, requested.resource);
+        consumes.then_some(if requested.is_eligible() {
             "no live reference for you leads there"
         } else {
             "references let you read one named object at a time"
@@ -401,12 +411,12 @@ impl ReferenceAuthorizer {
     }
 }
 
-fn attributes<'a>(user: &'a User, asked: &RequestAttributes<'a>) -> Option<Attributes<'a>> {
-    let RequestAttributes::Resource { verb, group, resource, subresource, name, .. } = *asked
+fn attributes<'a>(user: &'a User, requested: &RequestAttributes<'a>) -> Option<Attributes<'a>> {
+    let RequestAttributes::Resource { verb, group, resource, subresource, name, .. } = *requested
     else {
         return None;
     };
-    let namespace = asked.object_namespace();
+    let namespace = requested.object_namespace();
     let (user, groups) = (user.name.as_str(), user.groups.as_slice());
     Some(Attributes { user, groups, verb, group, resource, subresource, namespace, name })
 }

@@ -16,8 +16,8 @@ const AT_ONCE: usize = 8;
 
 /// Starts to clear, if there is something to clear and nobody does already. Called by whoever has the index.
 pub(super) fn start(access: &Arc<AuthorizerChain>, index: &Index) {
-    let standing = access.reference_authorizer();
-    if !index.has_to_clear() || standing.set_clearing(true) {
+    let authorizer = access.reference_authorizer();
+    if !index.has_to_clear() || authorizer.set_clearing(true) {
         return;
     }
     let weak = Arc::downgrade(access);
@@ -25,7 +25,7 @@ pub(super) fn start(access: &Arc<AuthorizerChain>, index: &Index) {
     if let Err(error) = thread.spawn(move || run(&weak)) {
         // It takes memory, and has no effect; the next change tries again.
         tracing::warn!(%error, "what strategies found stays until the next change");
-        standing.set_clearing(false);
+        authorizer.set_clearing(false);
     }
 }
 
@@ -50,17 +50,17 @@ fn run(access: &Weak<AuthorizerChain>) {
 
 /// Clears for a short while; whether there is more.
 fn clear(access: &Arc<AuthorizerChain>) -> bool {
-    let standing = access.reference_authorizer();
-    let mut index = standing.index_to_change();
+    let authorizer = access.reference_authorizer();
+    let mut index = authorizer.index_to_change();
     let (begin, mut out) = (clock::instant(), Outputs::default());
     let mut more = true;
     while more && begin.elapsed() < SLICE {
         more = index.clear_away(AT_ONCE, &mut out);
     }
-    standing.feeds().stop(access, &out.needs);
-    standing.publish(&mut index, standing.applied(), &out);
+    authorizer.feeds().stop(access, &out.needs);
+    authorizer.publish(&mut index, authorizer.applied(), &out);
     if !more {
-        standing.set_clearing(false);
+        authorizer.set_clearing(false);
     }
     more
 }

@@ -182,18 +182,18 @@ impl ReferenceUpdater {
         out: &mut Outputs,
         kinds: &[ReferenceApiKind],
     ) {
-        let standing = self.access.reference_authorizer();
+        let authorizer = self.access.reference_authorizer();
         if kinds.contains(&ReferenceApiKind::Strategy) {
             let targets = self.strategies.values().flatten();
-            standing.set_pointed_at(targets.cloned().collect());
+            authorizer.set_pointed_at(targets.cloned().collect());
         }
         if kinds.contains(&ReferenceApiKind::Consumer) {
             let all = self.consumers.values();
             let all = all.map(|(subject, to)| (subject.clone(), to.iter().cloned().collect()));
-            standing.set_consumed(all.collect());
+            authorizer.set_consumed(all.collect());
         }
-        standing.publish(index, world.revision(), out);
-        standing.teller().tell(world.revision(), &mut out.reports);
+        authorizer.publish(index, world.revision(), out);
+        authorizer.teller().tell(world.revision(), &mut out.reports);
     }
 }
 
@@ -226,16 +226,16 @@ impl LockStep for ReferenceUpdater {
 
     fn apply(&mut self, world: &World, changes: &[Arc<Change>]) {
         let (access, revision) = (Arc::clone(&self.access), world.revision());
-        let standing = access.reference_authorizer();
-        standing.reach(revision);
-        let feeds = standing.feeds();
+        let authorizer = access.reference_authorizer();
+        authorizer.reach(revision);
+        let feeds = authorizer.feeds();
         let mut keys = changes.iter().map(|change| &*change.key);
-        if !keys.any(|key| concerns(&feeds, key)) && !standing.follows_commits(&feeds) {
+        if !keys.any(|key| concerns(&feeds, key)) && !authorizer.follows_commits(&feeds) {
             return;
         }
         drop(feeds);
         let begin = clock::instant();
-        let mut index = standing.index_to_change();
+        let mut index = authorizer.index_to_change();
         let out = &mut Outputs::default();
         if changes.iter().any(|change| change.key.starts_with(DEFINITIONS)) {
             self.serve(&mut index, world, out);
@@ -246,14 +246,14 @@ impl LockStep for ReferenceUpdater {
         }
         if index.has_to_clear() {
             index.clear_away(CLEARED_AT_ONCE, out);
-            standing.feeds().stop(&access, &std::mem::take(&mut out.needs));
+            authorizer.feeds().stop(&access, &std::mem::take(&mut out.needs));
         }
         let kinds: Vec<ReferenceApiKind> =
             changes.iter().filter_map(|change| kind_of(&change.key)).collect();
         self.publish(&mut index, world, out, &kinds);
-        standing.apply(revision);
+        authorizer.apply(revision);
         clear::start(&access, &index);
-        standing.tally().applied(begin.elapsed());
+        authorizer.tally().applied(begin.elapsed());
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Ongoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FillOutcome {
     /// All of them were told.
-    Told,
+    Announced,
     /// Nobody wants to hear of them any more, or not in this form.
     Cut,
 }
@@ -179,8 +179,8 @@ impl Filler {
         read: &mut std::vec::IntoIter<ParsedRecord>,
         last: bool,
     ) -> bool {
-        let (standing, ongoing) = (access.reference_authorizer(), &*self.ongoing);
-        let mut index = standing.index_to_change();
+        let (authorizer, ongoing) = (access.reference_authorizer(), &*self.ongoing);
+        let mut index = authorizer.index_to_change();
         if ongoing.is_ended() {
             return true;
         }
@@ -197,7 +197,7 @@ impl Filler {
         let mut reports = lock(&ongoing.reports);
         reports.append(&mut out.reports);
         if ongoing.stored {
-            standing.teller().tell(standing.applied(), &mut reports);
+            authorizer.teller().tell(authorizer.applied(), &mut reports);
             if ends {
                 ongoing.fed.synced(&mut index, &mut out);
             }
@@ -205,9 +205,9 @@ impl Filler {
             index.prepared();
         }
         drop(reports);
-        standing.publish_late(&mut index, &out);
+        authorizer.publish_late(&mut index, &out);
         if ends {
-            ongoing.set_end(access, FillOutcome::Told);
+            ongoing.set_end(access, FillOutcome::Announced);
             clear::start(access, &index);
         }
         ends

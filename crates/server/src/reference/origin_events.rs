@@ -69,28 +69,28 @@ pub async fn run(api: Arc<ApiServer>) {
     tokio::select! {
         () = tell(&api) => {}
         // A sender that is gone can never ask, so it counts as having asked.
-        _ = stop.wait_for(|asked| *asked) => {}
+        _ = stop.wait_for(|requested| *requested) => {}
     }
 }
 
 async fn tell(api: &Arc<ApiServer>) {
     let mut waiting = api.access.reference_authorizer().teller().waiting.lock().await;
-    let door = InternalWriter::new(Arc::clone(api));
-    let mut told: BTreeMap<String, Instant> = BTreeMap::new();
+    let writer = InternalWriter::new(Arc::clone(api));
+    let mut reported: BTreeMap<String, Instant> = BTreeMap::new();
     while let Some((at, report)) = waiting.recv().await {
         let name = event_name(&report);
-        if told.get(&name).is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
+        if reported.get(&name).is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
             continue;
         }
-        if told.len() >= REMEMBERED_MOST {
-            told.clear();
+        if reported.len() >= REMEMBERED_MOST {
+            reported.clear();
         }
         // The commit tells before others see it.
         api.world.wait_for(at, COMMIT_MOST).await;
-        if let Err(failure) = write(api, &door, &name, &report).await {
+        if let Err(failure) = write(api, &writer, &name, &report).await {
             tracing::debug!(name, reason = %failure.message, "an event could not be written");
         }
-        told.insert(name, clock::instant());
+        reported.insert(name, clock::instant());
     }
 }
 
@@ -127,7 +127,7 @@ fn message(report: &PathFailure) -> String {
 
 async fn write(
     api: &ApiServer,
-    door: &InternalWriter,
+    writer: &InternalWriter,
     name: &str,
     report: &PathFailure,
 ) -> Result<(), Failure> {
@@ -138,10 +138,10 @@ async fn write(
         return Ok(());
     };
     let namespace = if report.namespace.is_empty() { "default" } else { &report.namespace };
-    let key = door.key(("", "events"), namespace, name)?;
+    let key = writer.key(("", "events"), namespace, name)?;
     let said = message(report);
     if let Some(record) = state.get(&key) {
-        return count_up(door, record, &said).await;
+        return count_up(writer, record, &said).await;
     }
     let now = now();
     let event = json!({
@@ -157,16 +157,20 @@ async fn write(
         "reportingComponent": "reference-authorizer", "reportingInstance": "",
     });
     let Value::Object(event) = event else { return Ok(()) };
-    door.create(ACTOR, ("", "events"), namespace, event, Vec::new()).await.map(drop)
+    writer.create(ACTOR, ("", "events"), namespace, event, Vec::new()).await.map(drop)
 }
 
 /// A count that loses a race is lost.
-async fn count_up(door: &InternalWriter, record: &Arc<Record>, said: &str) -> Result<(), Failure> {
+async fn count_up(
+    writer: &InternalWriter,
+    record: &Arc<Record>,
+    said: &str,
+) -> Result<(), Failure> {
     let event = serde_json::from_slice::<Object>(record.bytes());
     let Ok(mut event) = event else { return Ok(()) };
     let count = event.int_at(&["count"]).unwrap_or(1).saturating_add(1);
     event.insert("count".into(), count.into());
     event.insert("lastTimestamp".into(), now().into());
     event.insert("message".into(), said.into());
-    door.update(ACTOR, record, "", event, Vec::new()).await.map(drop)
+    writer.update(ACTOR, record, "", event, Vec::new()).await.map(drop)
 }

@@ -63,8 +63,8 @@ pub(crate) async fn prepare(
 impl Preparation {
     /// From now on commits tell the strategy, too; what there is already is to be told.
     fn begin(&mut self, registry: &Registry, strategy: &Strategy) -> Option<Arc<Ongoing>> {
-        let standing = self.access.reference_authorizer();
-        let mut index = standing.index_to_change();
+        let authorizer = self.access.reference_authorizer();
+        let mut index = authorizer.index_to_change();
         let mut out = Outputs::default();
         index.prepare(strategy, &mut out);
         let fed = out.needs.into_iter().find_map(|need| match need {
@@ -72,7 +72,7 @@ impl Preparation {
             Need::Stop(..) => None,
         })?;
         let ongoing = Ongoing::prepared(fed.clone());
-        let mut feeds = standing.feeds();
+        let mut feeds = authorizer.feeds();
         feeds.add(fed);
         feeds.begin(Arc::clone(&ongoing));
         self.ongoing = Some(Arc::clone(&ongoing));
@@ -92,23 +92,23 @@ impl Preparation {
 
     /// It is stored.
     pub(crate) fn stored(self) {
-        let standing = self.access.reference_authorizer();
+        let authorizer = self.access.reference_authorizer();
         if let Some(ongoing) = &self.ongoing {
-            standing.teller().tell(standing.reached(), &mut ongoing.reports());
+            authorizer.teller().tell(authorizer.reached(), &mut ongoing.reports());
         }
     }
 }
 
 impl Drop for Preparation {
     fn drop(&mut self) {
-        let standing = self.access.reference_authorizer();
-        let mut index = standing.index_to_change();
+        let authorizer = self.access.reference_authorizer();
+        let mut index = authorizer.index_to_change();
         let mut out = Outputs::default();
         index.abandon(&mut out);
         if let Some(ongoing) = &self.ongoing {
             ongoing.cut(&self.access);
         }
-        standing.feeds().stop(&self.access, &out.needs);
+        authorizer.feeds().stop(&self.access, &out.needs);
         clear::start(&self.access, &index);
     }
 }

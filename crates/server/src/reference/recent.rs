@@ -127,33 +127,37 @@ impl RecentMoves {
     }
 
     /// What concerns a request and came with a commit after a state.
-    pub(super) fn after_state(&self, asked: &Attributes<'_>, state: Revision) -> MovedSince {
+    pub(super) fn after_state(&self, requested: &Attributes<'_>, state: Revision) -> MovedSince {
         let kept = self.lock();
         if kept.moves.back().is_none_or(|newest| newest.state <= state) {
             return MovedSince { forgotten: state < kept.since, ..MovedSince::default() };
         }
-        self.of(&kept, asked, state, |made| made.state > state)
+        self.of(&kept, requested, state, |made| made.state > state)
     }
 
     /// What concerns a request and may be unknown to a client that has heard of a revision.
-    pub(super) fn after_revision(&self, asked: &Attributes<'_>, revision: Revision) -> MovedSince {
-        self.of(&self.lock(), asked, revision, |made| made.counts_from() > revision)
+    pub(super) fn after_revision(
+        &self,
+        requested: &Attributes<'_>,
+        revision: Revision,
+    ) -> MovedSince {
+        self.of(&self.lock(), requested, revision, |made| made.counts_from() > revision)
     }
 
     /// What concerns a request, from the move of a number on.
-    pub(super) fn since_number(&self, asked: &Attributes<'_>, number: u64) -> MovedSince {
+    pub(super) fn since_number(&self, requested: &Attributes<'_>, number: u64) -> MovedSince {
         let kept = self.lock();
         let Some(skip) = number.checked_sub(kept.first) else {
             return MovedSince { forgotten: true, ..MovedSince::default() };
         };
         let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(kept.moves.len());
-        self.sum(asked, kept.moves.range(skip..))
+        self.sum(requested, kept.moves.range(skip..))
     }
 
     fn of(
         &self,
         kept: &AccessHistory,
-        asked: &Attributes<'_>,
+        requested: &Attributes<'_>,
         after: Revision,
         is_after: impl Fn(&AccessEvent) -> bool,
     ) -> MovedSince {
@@ -162,17 +166,17 @@ impl RecentMoves {
         }
         // They come in the order of their states.
         let from = kept.moves.partition_point(|made| !is_after(made));
-        self.sum(asked, kept.moves.range(from..))
+        self.sum(requested, kept.moves.range(from..))
     }
 
     fn sum<'m>(
         &self,
-        asked: &Attributes<'_>,
+        requested: &Attributes<'_>,
         moves: impl Iterator<Item = &'m AccessEvent>,
     ) -> MovedSince {
-        let named = (asked.group, asked.resource, asked.namespace, asked.name);
-        let groups = asked.groups.iter().map(|group| self.subject(true, group));
-        let mut mine = vec![self.hasher.hash_one(named), self.subject(false, asked.user)];
+        let named = (requested.group, requested.resource, requested.namespace, requested.name);
+        let groups = requested.groups.iter().map(|group| self.subject(true, group));
+        let mut mine = vec![self.hasher.hash_one(named), self.subject(false, requested.user)];
         mine.extend(groups);
         let (mut sum, mut lost) = (MovedSince::default(), None);
         for made in moves.filter(|made| mine.contains(&made.of)) {

@@ -147,17 +147,17 @@ impl ReferenceMetrics {
     /// Counts a decision; resources that nobody consumes share a name, so that nobody can make labels grow.
     pub(super) fn decided(
         &self,
-        asked: &Attributes<'_>,
+        requested: &Attributes<'_>,
         is_target: bool,
         allowed: bool,
         took: Duration,
     ) {
-        let resource = match (is_target, asked.group) {
+        let resource = match (is_target, requested.group) {
             (false, _) => "other".to_owned(),
-            (true, "") => asked.resource.to_owned(),
-            (true, group) => format!("{}.{group}", asked.resource),
+            (true, "") => requested.resource.to_owned(),
+            (true, group) => format!("{}.{group}", requested.resource),
         };
-        let verb = match asked.verb {
+        let verb = match requested.verb {
             "get" => "get",
             "list" => "list",
             _ => "watch",

@@ -132,7 +132,7 @@ impl Moves {
         kept.add(moves);
         let end = kept.end();
         drop(kept);
-        self.end.send_if_modified(|told| std::mem::replace(told, end) != end);
+        self.end.send_if_modified(|reported| std::mem::replace(reported, end) != end);
     }
 }
 
@@ -204,10 +204,10 @@ impl Visibility {
     pub(crate) fn of(
         access: &Arc<AuthorizerChain>,
         user: &User,
-        asked: &RequestAttributes<'_>,
+        requested: &RequestAttributes<'_>,
     ) -> Option<Visibility> {
         let RequestAttributes::Resource { verb, group, resource, subresource, namespace, name } =
-            *asked
+            *requested
         else {
             return None;
         };
@@ -228,7 +228,7 @@ impl Visibility {
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),
         };
-        (sight.holds() && !access.has_role(user, asked)).then_some(sight)
+        (sight.holds() && !access.has_role(user, requested)).then_some(sight)
     }
 
     /// Whether the user is still a consumer of such objects.
@@ -363,11 +363,11 @@ impl Visibility {
     ) -> Then {
         let mut then = Then::default();
         for (target, transitions) in since {
-            let asked = self.attributes(&target.namespace, &target.name);
-            let seen = view.was_allowed(&asked, transitions.iter().map(|(_, made)| *made));
+            let requested = self.attributes(&target.namespace, &target.name);
+            let seen = view.was_allowed(&requested, transitions.iter().map(|(_, made)| *made));
             then.seen.insert((*target).clone(), seen);
             let mut lit = transitions.iter().filter(|(_, made)| made.live);
-            if let Some((at, _)) = lit.find(|(_, made)| !seen && view.accepts(&asked, made)) {
+            if let Some((at, _)) = lit.find(|(_, made)| !seen && view.accepts(&requested, made)) {
                 then.between.push(((*target).clone(), *at));
             }
         }

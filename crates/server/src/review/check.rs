@@ -30,11 +30,12 @@ pub(super) fn check(kind: &str, namespace: &str, review: &Object) -> Result<(), 
     }
     metadata(local, review, &mut errors);
     if local {
-        let asked = resource.map(|asked| asked.str_at(&["namespace"]).unwrap_or_default());
-        if let Some(asked) = asked.filter(|asked| *asked != namespace) {
+        let requested =
+            resource.map(|requested| requested.str_at(&["namespace"]).unwrap_or_default());
+        if let Some(requested) = requested.filter(|requested| *requested != namespace) {
             let path = spec.field("resourceAttributes");
             let why = "must match the namespace of the path";
-            errors.invalid(&path.field("namespace"), format_args!("{asked:?}"), why);
+            errors.invalid(&path.field("namespace"), format_args!("{requested:?}"), why);
         }
         if other.is_some() {
             let path = spec.field("nonResourceAttributes");

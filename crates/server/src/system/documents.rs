@@ -146,7 +146,7 @@ pub(super) async fn cached_or_offloaded(
         }
         document
     };
-    api.aside.run(user, work).await
+    api.offload.run(user, work).await
 }
 
 /// A document as an answer, gzipped for those who take that; compressed aside, and only once.
@@ -166,7 +166,7 @@ pub(super) async fn respond(
         Some(kept) => kept.clone(),
         None => {
             let document = Arc::clone(document);
-            api.aside.run(user, move || document.gzipped()).await?
+            api.offload.run(user, move || document.gzipped()).await?
         }
     };
     let mut response = response::respond(StatusCode::OK, media, full(gzipped));

@@ -142,15 +142,15 @@ pub(crate) fn read_config(
 fn check_members(served: &ServedKind, config: &Object) -> Result<(), Failure> {
     let mut copy = config.clone();
     let unknown = decode::unknown_members(served, &mut copy).map_err(Failure::bad_request)?;
-    let told: Vec<String> =
+    let reported: Vec<String> =
         unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
-    let told = match told.as_slice() {
+    let reported = match reported.as_slice() {
         [] => return Ok(()),
         [one] => one.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
     Err(Failure::bad_request(format!(
-        "failed to create typed patch object ({}/{}; {}, Kind={}): {told}",
+        "failed to create typed patch object ({}/{}; {}, Kind={}): {reported}",
         config.namespace(),
         config.name(),
         served.api_version,
@@ -230,13 +230,13 @@ fn conflict(conflicts: &[Conflict]) -> Failure {
 
 /// Who owns a field. An applier is one manager in every version, so only an updater's is told.
 fn manager(conflict: &Conflict) -> String {
-    let mut told = format!("{:?}", conflict.manager);
+    let mut reported = format!("{:?}", conflict.manager);
     if !conflict.subresource.is_empty() {
-        told = format!("{told} with subresource {:?}", conflict.subresource);
+        reported = format!("{reported} with subresource {:?}", conflict.subresource);
     }
     match conflict.operation {
-        ManagedFieldsOperation::Apply => told,
-        ManagedFieldsOperation::Update => format!("{told} using {}", conflict.api_version),
+        ManagedFieldsOperation::Apply => reported,
+        ManagedFieldsOperation::Update => format!("{reported} using {}", conflict.api_version),
     }
 }
 

@@ -97,11 +97,11 @@ fn decide_pod(
     options: &DeleteOptions,
     old: &Object,
 ) -> DeletionDecision {
-    let asked = options.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let requested = options.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let mut new = old.clone();
     let grace = match old.str_at(&["metadata", "deletionTimestamp"]) {
         None => {
-            let grace = first_grace(asked, old);
+            let grace = first_grace(requested, old);
             mark(&mut new, grace);
             move_generation(&mut new);
             grace
@@ -111,11 +111,11 @@ fn decide_pod(
             if stored == 0 {
                 return decide_plain(kind, collects_garbage, options, old);
             }
-            let Some(asked) = asked.filter(|asked| *asked < stored) else {
+            let Some(requested) = requested.filter(|requested| *requested < stored) else {
                 return DeletionDecision::Keep;
             };
-            shorten(&mut new, mark, stored, asked);
-            asked
+            shorten(&mut new, mark, stored, requested);
+            requested
         }
     };
     if collects_garbage {
@@ -129,25 +129,25 @@ fn decide_pod(
 }
 
 /// The period a pod gets (R52); nothing waits for a pod that runs nowhere.
-fn first_grace(asked: Option<i64>, pod: &Object) -> i64 {
+fn first_grace(requested: Option<i64>, pod: &Object) -> i64 {
     let nowhere = pod.str_at(&["spec", "nodeName"]).is_none_or(str::is_empty);
     if nowhere || matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed")) {
         return 0;
     }
     let own = || pod.int_at(&["spec", "terminationGracePeriodSeconds"]);
-    let seconds = asked.or_else(own).unwrap_or(0);
+    let seconds = requested.or_else(own).unwrap_or(0);
     if seconds < 0 { 1 } else { seconds }
 }
 
 /// Counts the shorter period from the first DELETE; never ends before now, and a period that is over
 /// already becomes the shortest there is, for the node to see (R56).
-fn shorten(pod: &mut Object, mark: &str, stored: i64, asked: i64) {
+fn shorten(pod: &mut Object, mark: &str, stored: i64, requested: i64) {
     let now = clock::timestamp().as_second();
     let ends = mark.parse::<jiff::Timestamp>().map_or(now, jiff::Timestamp::as_second);
     // A period beyond the end of time says nothing about when it began.
     let begun = ends.checked_sub(stored).filter(|begun| *begun > 0).unwrap_or(now);
-    let ends = begun.saturating_add(asked);
-    let grace = if ends < now && asked != 0 { 1 } else { asked };
+    let ends = begun.saturating_add(requested);
+    let grace = if ends < now && requested != 0 { 1 } else { requested };
     let metadata = pod.map_mut("metadata");
     metadata.insert("deletionTimestamp".into(), seconds_after(ends.max(now) - now).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

@@ -349,7 +349,7 @@ impl<'a> ObjectWrite<'a> {
             }
         };
         let both = (std::mem::take(&mut self.new), self.old.take());
-        let (both, errors) = api.aside.check(&self.request.user, both, check).await?;
+        let (both, errors) = api.offload.check(&self.request.user, both, check).await?;
         (self.new, self.old) = both;
         if errors.is_empty() {
             return Ok(());

@@ -7,17 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use tenure_https::{HttpsServer, HttpsSettings};
+use tenure_https::ReviewServer;
 use tenure_server::authorize::configuration::AuthorizationConfiguration;
 use tenure_server::authorize::{TlsSettings, WebhookEndpoint};
 
 use crate::house::*;
 
 /// A webhook that runs, with all that it was asked.
-struct Webhook {
-    server: HttpsServer,
-    seen: Arc<Mutex<Vec<Value>>>,
-}
+struct Webhook(ReviewServer);
 
 impl Webhook {
     /// Answers each review with the members of a status.
@@ -33,35 +30,13 @@ impl Webhook {
     }
 
     async fn raw(answer: impl Fn(&Value) -> Response<Bytes> + Send + Sync + 'static) -> Webhook {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&seen);
-        let server = HttpsServer::start(HttpsSettings::default(), move |request| {
-            let review: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-            let mut whole = review.clone();
-            whole["path"] = request.uri().to_string().into();
-            let token = request.headers().get("authorization");
-            whole["token"] = token.map_or("", |token| token.to_str().unwrap()).into();
-            let answered = answer(&review);
-            noted.lock().unwrap().push(whole);
-            async move { answered }
-        })
-        .await;
-        Webhook { server, seen }
-    }
-
-    /// A webhook that takes its time for ever.
-    async fn hanging() -> Webhook {
-        let server = HttpsServer::start(HttpsSettings::default(), |_| async {
-            std::future::pending::<Response<Bytes>>().await
-        })
-        .await;
-        Webhook { server, seen: Arc::default() }
+        Webhook(ReviewServer::start(answer).await)
     }
 
     fn endpoint(&self) -> WebhookEndpoint {
-        let authorities = self.server.authority.clone().into_bytes();
+        let authorities = self.0.server.authority.clone().into_bytes();
         WebhookEndpoint {
-            url: self.server.url("/authorize"),
+            url: self.0.server.url("/authorize"),
             tls: TlsSettings { authorities, ..TlsSettings::default() },
             authorization: Some("Bearer secret".to_owned()),
         }
@@ -69,7 +44,7 @@ impl Webhook {
 
     /// The specs of the reviews so far.
     fn asked(&self) -> Vec<Value> {
-        self.seen.lock().unwrap().iter().map(|review| review["spec"].clone()).collect()
+        self.0.seen().into_iter().map(|review| review.body["spec"].clone()).collect()
     }
 }
 
@@ -162,10 +137,11 @@ async fn r154b_a_webhook_is_told_who_wants_what() {
     configure(&house, &[entry("a.example", &json!({}))], &[&hook]);
     let path = format!("{PODS}?labelSelector=a%3D1&fieldSelector=spec.nodeName%3Dn");
     assert_eq!(get_as(&house, "jane", &path).await.code, 200);
-    let seen = hook.seen.lock().unwrap()[0].clone();
+    let sent = hook.0.seen()[0].clone();
+    let seen = &sent.body;
     assert_eq!(seen["apiVersion"], "authorization.k8s.io/v1");
-    assert!(seen["path"].as_str().unwrap().ends_with("/authorize?timeout=2s"), "{seen}");
-    assert_eq!(seen["token"], "Bearer secret");
+    assert!(sent.uri.ends_with("/authorize?timeout=2s"), "{sent:?}");
+    assert_eq!(sent.authorization, "Bearer secret");
     assert_eq!(
         seen["spec"],
         json!({
@@ -190,7 +166,7 @@ async fn r154b_a_webhook_is_told_who_wants_what() {
         &[&hook],
     );
     assert_eq!(get_as(&house, "jane", CONFIG_MAPS).await.code, 200);
-    let seen = hook.seen.lock().unwrap()[2].clone();
+    let seen = hook.0.seen()[2].body.clone();
     assert_eq!(seen["apiVersion"], "authorization.k8s.io/v1beta1");
     assert_eq!(seen["spec"]["group"], json!(["dev", "system:authenticated"]));
 }
@@ -297,7 +273,7 @@ async fn r154c_a_server_that_fails_is_called_again() {
 async fn r154c_a_webhook_that_hangs_harms_nobody_else() {
     let house = Arc::new(House::new().await);
     grant(&house, "jane", &["list", "create"]).await;
-    let hook = Webhook::hanging().await;
+    let hook = Webhook(ReviewServer::hanging().await);
     let hooks = [rbac(), entry("a.example", &json!({ "timeout": "3s" }))];
     configure(&house, &hooks, &[&hook]);
     let begin = std::time::Instant::now();
@@ -588,7 +564,7 @@ async fn r154e_decisions_and_calls_are_counted() {
     for user in ["jane", "joe", "bad", "mute"] {
         get_as(&house, user, CONFIG_MAPS).await;
     }
-    let hanging = Webhook::hanging().await;
+    let hanging = Webhook(ReviewServer::hanging().await);
     configure(&house, &[rbac(), entry("b.example", &json!({ "timeout": "100ms" }))], &[&hanging]);
     get_as(&house, "joe", CONFIG_MAPS).await;
     let metrics = house.get("/metrics").await;

@@ -1,14 +1,13 @@
 //! Rules of spec/api-server.md: admission webhooks (R161–R163), called over TLS as they are by users.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Response;
 use serde_json::{Value, json};
-use tenure_https::{HttpsServer, HttpsSettings};
+use tenure_https::ReviewServer;
 
 use crate::house::*;
 
@@ -16,10 +15,7 @@ const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookcon
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// A webhook that runs, with all that it was asked.
-struct Webhook {
-    server: HttpsServer,
-    seen: Arc<Mutex<Vec<Value>>>,
-}
+struct Webhook(ReviewServer);
 
 impl Webhook {
     /// Answers each request with the members of a response.
@@ -40,21 +36,12 @@ impl Webhook {
 
     /// Answers each review as it likes.
     async fn raw(answer: impl Fn(&Value) -> Response<Bytes> + Send + Sync + 'static) -> Webhook {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&seen);
-        let server = HttpsServer::start(HttpsSettings::default(), move |request| {
-            let review: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-            let answered = answer(&review);
-            noted.lock().unwrap().push(review);
-            async move { answered }
-        })
-        .await;
-        Webhook { server, seen }
+        Webhook(ReviewServer::start(answer).await)
     }
 
     /// The requests it was asked about so far.
     fn asked(&self) -> Vec<Value> {
-        self.seen.lock().unwrap().iter().map(|review| review["request"].clone()).collect()
+        self.0.seen().into_iter().map(|review| review.body["request"].clone()).collect()
     }
 
     /// The configuration that calls it for writes of ConfigMaps, with these members.
@@ -62,7 +49,8 @@ impl Webhook {
         let mut whole = json!({
             "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {
-                "url": self.server.url("/hook"), "caBundle": STANDARD.encode(&self.server.authority),
+                "url": self.0.server.url("/hook"),
+                "caBundle": STANDARD.encode(&self.0.server.authority),
             },
             "rules": [{
                 "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
@@ -238,12 +226,7 @@ async fn r163_a_call_that_fails_refuses_or_is_passed_over() {
 #[tokio::test]
 async fn r163_a_webhook_has_its_time_and_no_more() {
     let house = House::new().await;
-    let server = HttpsServer::start(HttpsSettings::default(), |_| async {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        Response::new(Bytes::new())
-    })
-    .await;
-    let hook = Webhook { server, seen: Arc::default() };
+    let hook = Webhook(ReviewServer::hanging().await);
     let entry = hook.entry("slow.example.com", json!({ "timeoutSeconds": 1 }));
     house.made(VALIDATING, configuration("c", &[entry])).await;
     let status = house.post(CONFIG_MAPS, map("a", json!({}))).await.fails(500, "InternalError");
@@ -259,7 +242,7 @@ async fn r163_nobody_listens_and_the_authority_must_be_right() {
     let hook = Webhook::start(|_| json!({})).await;
     let other = Webhook::start(|_| json!({})).await;
     let mut entry = hook.entry("a.example.com", json!({}));
-    entry["clientConfig"]["caBundle"] = STANDARD.encode(&other.server.authority).into();
+    entry["clientConfig"]["caBundle"] = STANDARD.encode(&other.0.server.authority).into();
     house.made(VALIDATING, configuration("c", &[entry])).await;
     let status = house.post(CONFIG_MAPS, map("a", json!({}))).await.fails(500, "InternalError");
     assert!(message(&status).contains("certificate"), "{status}");
@@ -594,11 +577,10 @@ async fn r163_a_webhook_may_call_back_into_the_server() {
     let (within, runtime) = (Arc::clone(&house), tokio::runtime::Handle::current());
     let called = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&called);
-    let server = HttpsServer::start(HttpsSettings::default(), move |request| {
+    let server = ReviewServer::answering(move |review| {
         let (house, noted) = (Arc::clone(&within), Arc::clone(&noted));
         let _ = &runtime;
         async move {
-            let review: Value = serde_json::from_slice(request.body()).unwrap();
             // Secrets are none of this webhook's business, so this does not call it again.
             let made = house.post(SECRETS, json!({ "metadata": { "name": "s" } })).await;
             *noted.lock().unwrap() = Some(made.code);
@@ -609,7 +591,7 @@ async fn r163_a_webhook_may_call_back_into_the_server() {
         }
     })
     .await;
-    let hook = Webhook { server, seen: Arc::default() };
+    let hook = Webhook(server);
     house.made(VALIDATING, configuration("c", &[hook.entry("x.example.com", json!({}))])).await;
     house.made(CONFIG_MAPS, map("m", json!({}))).await;
     assert_eq!(*called.lock().unwrap(), Some(201));

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!   HttpsServer::start(settings, answer) ──► address, authority (PEM), how often it was called
+//!   ReviewServer::start(answer) ──► the same, and all reviews that it was sent
 //! ```
 //!
 //! It ends when it is dropped. What it answers is the test's; nothing here is shipped.
 #![allow(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+
+mod review;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -28,6 +31,8 @@ use rustls::server::WebPkiClientVerifier;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+
+pub use review::{ReviewServer, SeenReview};
 
 /// For whom a server has its certificate, and what it speaks.
 #[derive(Clone, Debug)]

@@ -46,7 +46,7 @@ pub struct Attach {
     out: Vec<OwnershipIntent>,
     writes: Vec<OwnershipWrite>,
     failed: Vec<OwnershipWrite>,
-    told: Vec<(WriteId, u64)>,
+    reported: Vec<(WriteId, u64)>,
     asks: Vec<OwnerQuery>,
     reports: BTreeSet<(String, String)>,
 }
@@ -68,7 +68,7 @@ impl Attach {
             out: Vec::new(),
             writes: Vec::new(),
             failed: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             asks: Vec::new(),
             reports: BTreeSet::new(),
         };
@@ -80,7 +80,7 @@ impl Attach {
         self.engine = OwnershipEngine::new(ChangeOrder::PerResource, self.seed ^ seed);
         self.writes.clear();
         self.failed.clear();
-        self.told.clear();
+        self.reported.clear();
         self.asks.clear();
         self.seen.clear();
         self.gone.clear();
@@ -318,7 +318,7 @@ impl Attach {
         let left = self.world.store.things.get(&*write.key.uid).map(|thing| thing.revision);
         let revision = Revision(left.unwrap_or(self.world.store.revision));
         if how.is_multiple_of(3) {
-            self.told.push((write.id, revision.0));
+            self.reported.push((write.id, revision.0));
         } else {
             self.engine.outcome(write.id, &WriteOutcome::Applied(revision), &mut self.out);
         }
@@ -326,8 +326,8 @@ impl Attach {
     }
 
     fn tell(&mut self, who: usize) {
-        if let Some(at) = who.checked_rem(self.told.len()) {
-            let (id, revision) = self.told.remove(at);
+        if let Some(at) = who.checked_rem(self.reported.len()) {
+            let (id, revision) = self.reported.remove(at);
             let outcome = WriteOutcome::Applied(Revision(revision));
             self.engine.outcome(id, &outcome, &mut self.out);
         } else if let Some(at) = who.checked_rem(self.failed.len()) {
@@ -378,7 +378,7 @@ impl Attach {
             self.collect()?;
             let engine = &self.engine;
             self.writes.retain(|write| engine.current(write.id));
-            if !self.told.is_empty() || !self.failed.is_empty() {
+            if !self.reported.is_empty() || !self.failed.is_empty() {
                 quiet = 0;
                 self.step(&OwnershipOperation::Tell(0))?;
             } else if !self.writes.is_empty() {

@@ -26,7 +26,7 @@ pub struct UpHost {
     out: Vec<OwnershipIntent>,
     writes: Vec<OwnershipWrite>,
     failed: Vec<OwnershipWrite>,
-    told: Vec<(WriteId, u64)>,
+    reported: Vec<(WriteId, u64)>,
     reports: BTreeSet<(String, String)>,
     /// Everything the engine said, for comparison.
     pub said: Vec<String>,
@@ -44,7 +44,7 @@ impl UpHost {
             out: Vec::new(),
             writes: Vec::new(),
             failed: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             reports: BTreeSet::new(),
             said: Vec::new(),
         };
@@ -78,7 +78,7 @@ impl UpHost {
         self.fed = store.log.len();
         self.writes.clear();
         self.failed.clear();
-        self.told.clear();
+        self.reported.clear();
     }
 
     /// Lets one thing happen and looks whether all is well.
@@ -185,7 +185,7 @@ impl UpHost {
             WriteOutcome::Conflict(_) => self.feed(usize::MAX),
             WriteOutcome::Applied(revision) if how.is_multiple_of(3) => {
                 // The outcome comes later, perhaps after the change itself.
-                self.told.push((write.id, revision.0));
+                self.reported.push((write.id, revision.0));
                 return Ok(());
             }
             _ => {}
@@ -195,8 +195,8 @@ impl UpHost {
     }
 
     fn tell(&mut self, who: usize) {
-        if let Some(at) = who.checked_rem(self.told.len()) {
-            let (id, revision) = self.told.remove(at);
+        if let Some(at) = who.checked_rem(self.reported.len()) {
+            let (id, revision) = self.reported.remove(at);
             let outcome = WriteOutcome::Applied(Revision(revision));
             self.engine.outcome(id, &outcome, &mut self.out);
         } else if let Some(at) = who.checked_rem(self.failed.len()) {
@@ -210,7 +210,7 @@ impl UpHost {
         let engine = &self.engine;
         self.writes.retain(|write| engine.current(write.id));
         self.failed.retain(|write| engine.current(write.id));
-        if self.fed < self.world.store.log.len() || !self.told.is_empty() {
+        if self.fed < self.world.store.log.len() || !self.reported.is_empty() {
             return Ok(());
         }
         let store = &self.world.store;
@@ -237,7 +237,7 @@ impl UpHost {
     pub fn settle(&mut self) -> Result<(), String> {
         for _ in 0..ROUNDS_MAX {
             self.step(&OwnershipOperation::Feed(0, usize::MAX))?;
-            if !self.told.is_empty() || !self.failed.is_empty() {
+            if !self.reported.is_empty() || !self.failed.is_empty() {
                 self.step(&OwnershipOperation::Tell(0))?;
             } else if !self.writes.is_empty() {
                 self.step(&OwnershipOperation::Act(0, 2))?;

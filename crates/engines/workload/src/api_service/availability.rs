@@ -76,8 +76,8 @@ impl Availability {
 
     /// What came of asking the server for its resources.
     #[must_use]
-    pub fn answered(asked: &Result<(), String>) -> Availability {
-        match asked {
+    pub fn answered(requested: &Result<(), String>) -> Availability {
+        match requested {
             Ok(()) => {
                 let message = "all checks passed".to_string();
                 Availability { available: true, reason: "Passed", message }

@@ -13,7 +13,9 @@ use alloc::string::ToString;
 use serde_json::{Value, json};
 use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
-use crate::controller::{Controller, ObjectChange, Pass, ReconcileKey, ReconcileResult};
+use crate::controller::{
+    Controller, KubernetesProgram, ObjectChange, Pass, ReconcileKey, ReconcileResult,
+};
 use crate::intent::{ControllerIntent, UpdateEndpoint};
 use crate::owner;
 use crate::resource::BuiltinResource;
@@ -41,14 +43,8 @@ impl Controller for ApiServiceRegistration {
     fn alias(&self) -> &'static str {
         "crd-registration"
     }
-    fn account(&self) -> &'static str {
-        "system:apiserver"
-    }
-    fn manager(&self) -> &'static str {
-        "kube-apiserver"
-    }
-    fn is_essential(&self) -> bool {
-        true
+    fn program(&self) -> KubernetesProgram {
+        KubernetesProgram::ApiServer
     }
     fn watches(&self) -> &'static [BuiltinResource] {
         &[CRDS, API_SERVICES]

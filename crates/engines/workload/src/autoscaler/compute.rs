@@ -19,7 +19,7 @@ use crate::view::VersionedObject;
 
 /// What a metric is judged by.
 pub(super) struct MetricContext<'a> {
-    pub(super) asked: &'a ApiQuestions<'a>,
+    pub(super) questions: &'a ApiQuestions<'a>,
     pub(super) namespace: &'a str,
     pub(super) target: &'a ScaleTarget,
     /// The pods that the target selects.
@@ -127,7 +127,7 @@ fn resource(cx: &MetricContext<'_>, metric: &Object, source: &str) -> Fact<Metri
     let average = milli(metric, &[source, "target", "averageValue"]);
     let utilization = percent(metric, &[source, "target", "averageUtilization"]);
     let measure = || {
-        metrics::resource_metric(cx.asked, cx.namespace, cx.target.selector(), name, container)
+        metrics::resource_metric(cx.questions, cx.namespace, cx.target.selector(), name, container)
             .map_err(|why| why.because(&format!("unable to get metrics for resource {name}")))
     };
     let (proposal, called) = match (average, utilization) {
@@ -173,7 +173,7 @@ fn pods(cx: &MetricContext<'_>, metric: &Object) -> Fact<MetricResult> {
     let source = metric.map_at(&["pods"]).ok_or_else(nothing_said)?;
     let named = MetricName::read(source)?;
     let target = milli(source, &["target", "averageValue"]).ok_or_else(nothing_said)?;
-    let metrics = metrics::pods_metric(cx.asked, cx.namespace, cx.target.selector(), &named)
+    let metrics = metrics::pods_metric(cx.questions, cx.namespace, cx.target.selector(), &named)
         .map_err(|why| why.because(&format!("unable to get metric {}", named.name)))?;
     let SizeProposal { replicas, average_milli, .. } =
         cx.measured(metrics).for_average("", target)?;
@@ -190,7 +190,7 @@ fn object(cx: &MetricContext<'_>, metric: &Object) -> Fact<MetricResult> {
     let named = MetricName::read(source)?;
     let text = |name| described.str_at(&[name]).unwrap_or_default();
     let read = || {
-        metrics::object_metric(cx.asked, cx.namespace, described, &named).map_err(|why| {
+        metrics::object_metric(cx.questions, cx.namespace, described, &named).map_err(|why| {
             let (name, kind, namespace) = (&named.name, text("kind"), cx.namespace);
             why.because(&format!(
                 "unable to get metric {name} on {kind} {namespace}/{}",
@@ -235,7 +235,7 @@ fn external(cx: &MetricContext<'_>, metric: &Object) -> Fact<MetricResult> {
         format!("{words}: unable to get external metric {metric}")
     };
     let read = |words: &str| {
-        let values = metrics::external_metric(cx.asked, cx.namespace, &named)
+        let values = metrics::external_metric(cx.questions, cx.namespace, &named)
             .map_err(|why| why.because(&failed(words)))?;
         Ok::<i64, MissingFact>(values.into_iter().fold(0, i64::saturating_add))
     };

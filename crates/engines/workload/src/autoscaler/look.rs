@@ -40,7 +40,7 @@ pub(super) fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
     }
     memory.looked = Some(pass.now);
     memory.generation = owner::generation(&autoscaler);
-    let asked = ApiQuestions::new(pass.answers);
+    let api_questions = ApiQuestions::new(pass.answers);
     let mut look = Look {
         pass,
         about: InvolvedObject::of(AUTOSCALERS, &autoscaler),
@@ -56,9 +56,9 @@ pub(super) fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
             let words = format!("{words}: {}", refused.message);
             look.condition("AbleToScale", false, "FailedUpdateScale", &words);
         }
-        None => look.all(&asked),
+        None => look.all(&api_questions),
     }
-    let questions = asked.into_questions();
+    let questions = api_questions.into_questions();
     if !questions.is_empty() {
         return ReconcileResult { questions, ..ReconcileResult::default() };
     }
@@ -125,8 +125,8 @@ impl Look<'_> {
         self.intents.push(ControllerIntent::tell(self.about.warning(reason, words)));
     }
 
-    fn all(&mut self, asked: &ApiQuestions<'_>) {
-        let target = match target::scale_of(asked, self.autoscaler) {
+    fn all(&mut self, api_questions: &ApiQuestions<'_>) {
+        let target = match target::scale_of(api_questions, self.autoscaler) {
             Ok(target) => target,
             Err(MissingFact::Unasked) => return,
             Err(MissingFact::Failed(why)) => {
@@ -139,7 +139,7 @@ impl Look<'_> {
         let words = "the HPA controller was able to get the target's current scale";
         self.condition("AbleToScale", true, "SucceededGetScale", words);
         self.memory.begin(target.replicas(), self.pass.now);
-        self.decide(asked, &target);
+        self.decide(api_questions, &target);
     }
 
     /// The bounds of the size.
@@ -168,7 +168,7 @@ impl Look<'_> {
         metrics.filter_map(kind).any(|kind| kind == "Object" || kind == "External")
     }
 
-    fn decide(&mut self, asked: &ApiQuestions<'_>, target: &ScaleTarget) {
+    fn decide(&mut self, api_questions: &ApiQuestions<'_>, target: &ScaleTarget) {
         let bounds = self.bounds(target);
         let SizeBounds { current, min, max } = bounds;
         let zero = self.scaled_to_zero();
@@ -185,7 +185,9 @@ impl Look<'_> {
             let reason = "Current number of replicas below Spec.MinReplicas";
             return self.rescale(target, bounds, min, reason, Value::Null);
         }
-        let Some((computed, statuses, failure)) = self.metrics(asked, target) else { return };
+        let Some((computed, statuses, failure)) = self.metrics(api_questions, target) else {
+            return;
+        };
         let Some(computed) = computed else {
             self.status(current, None, statuses);
             if let Some(failure) = failure {
@@ -215,7 +217,7 @@ impl Look<'_> {
     /// What all metrics together say; nothing while the API has to be asked. Without a size it is said why.
     fn metrics(
         &mut self,
-        asked: &ApiQuestions<'_>,
+        api_questions: &ApiQuestions<'_>,
         target: &ScaleTarget,
     ) -> Option<(Option<Computed>, Value, Option<String>)> {
         let pods = match self.pods(target) {
@@ -224,7 +226,7 @@ impl Look<'_> {
         };
         let autoscaler = self.autoscaler;
         let cx = MetricContext {
-            asked,
+            questions: api_questions,
             namespace: autoscaler.namespace(),
             target,
             pods: &pods,

@@ -61,7 +61,7 @@ fn query(parts: &[(&str, &str)]) -> String {
 
 /// What pods, or one container of each, use of a resource.
 pub(super) fn resource_metric(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     namespace: &str,
     selector: &str,
     resource: &str,
@@ -72,7 +72,7 @@ pub(super) fn resource_metric(
         escaped(namespace),
         query(&[("labelSelector", selector)]),
     );
-    let list = asked
+    let list = questions
         .get(&path, "get pods.metrics.k8s.io")
         .map_err(|why| why.because("unable to fetch metrics from resource metrics API"))?;
     if items(list).next().is_none() {
@@ -105,8 +105,8 @@ fn usage(item: &Object, resource: &str, container: Option<&str>) -> Option<i64> 
 }
 
 /// The start of paths of the custom metrics API, in the newest version that is served.
-fn custom_base(asked: &ApiQuestions<'_>) -> Fact<String> {
-    let served = versions(asked, CUSTOM)?;
+fn custom_base(questions: &ApiQuestions<'_>) -> Fact<String> {
+    let served = versions(questions, CUSTOM)?;
     if served.is_empty() {
         return Err(MissingFact::Failed(format!("no custom metrics API ({CUSTOM}) registered")));
     }
@@ -123,19 +123,19 @@ fn custom_failed(why: MissingFact) -> MissingFact {
 
 /// A metric of all pods that a selector selects.
 pub(super) fn pods_metric(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     namespace: &str,
     selector: &str,
     metric: &MetricName,
 ) -> Fact<PodMetrics> {
-    let base = custom_base(asked).map_err(custom_failed)?;
+    let base = custom_base(questions).map_err(custom_failed)?;
     let path = format!(
         "{base}/namespaces/{}/pods/%2A/{}{}",
         escaped(namespace),
         escaped(&metric.name),
         query(&[("labelSelector", selector), ("metricLabelSelector", &metric.selector)]),
     );
-    let list = asked.get(&path, &format!("get pods.{CUSTOM} *")).map_err(custom_failed)?;
+    let list = questions.get(&path, &format!("get pods.{CUSTOM} *")).map_err(custom_failed)?;
     if items(list).next().is_none() {
         return Err(MissingFact::failed("no metrics returned from custom metrics API"));
     }
@@ -155,21 +155,21 @@ pub(super) fn pods_metric(
 
 /// A metric of one object, in thousandths.
 pub(super) fn object_metric(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     namespace: &str,
     described: &Object,
     metric: &MetricName,
 ) -> Fact<i64> {
-    object_value(asked, namespace, described, metric).map_err(custom_failed)
+    object_value(questions, namespace, described, metric).map_err(custom_failed)
 }
 
 fn object_value(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     namespace: &str,
     described: &Object,
     metric: &MetricName,
 ) -> Fact<i64> {
-    let base = custom_base(asked)?;
+    let base = custom_base(questions)?;
     let text = |name| described.str_at(&[name]).unwrap_or_default();
     let at = format!("{base}/namespaces/{}", escaped(namespace));
     let query = query(&[("metricLabelSelector", &metric.selector)]);
@@ -177,14 +177,14 @@ fn object_value(
     let (path, what) = if text("kind") == "Namespace" && !text("apiVersion").contains('/') {
         (format!("{at}/metrics/{name}{query}"), format!("get metrics.{CUSTOM} {}", metric.name))
     } else {
-        let (group, resource) = resource_of(asked, text("apiVersion"), text("kind"))
+        let (group, resource) = resource_of(questions, text("apiVersion"), text("kind"))
             .map_err(|why| why.because("unable to map the kind to a resource"))?;
         let resource = qualified(&group, &resource);
         let object = escaped(text("name"));
         let what = format!("get {resource}.{CUSTOM} {}", text("name"));
         (format!("{at}/{}/{object}/{name}{query}", escaped(&resource)), what)
     };
-    let list = asked.get(&path, &what)?;
+    let list = questions.get(&path, &what)?;
     let mut values = items(list);
     match (values.next(), values.count()) {
         (Some(value), 0) => Ok(milli(value.get("value")).unwrap_or_default()),
@@ -197,7 +197,7 @@ fn object_value(
 
 /// All values of a metric from outside the cluster, in thousandths.
 pub(super) fn external_metric(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     namespace: &str,
     metric: &MetricName,
 ) -> Fact<Vec<i64>> {
@@ -207,7 +207,7 @@ pub(super) fn external_metric(
         escaped(&metric.name),
         query(&[("labelSelector", &metric.selector)]),
     );
-    let list = asked
+    let list = questions
         .get(&path, &format!("get {}.external.metrics.k8s.io", metric.name))
         .map_err(|why| why.because("unable to fetch metrics from external metrics API"))?;
     let values: Vec<i64> =
@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn ha3_what_is_not_known_yet_is_asked_for() {
         let nothing = ApiAnswers::new();
-        let asked = ApiQuestions::new(&nothing);
-        let metric = resource_metric(&asked, "n", "app=web", "cpu", None);
+        let questions = ApiQuestions::new(&nothing);
+        let metric = resource_metric(&questions, "n", "app=web", "cpu", None);
         assert_eq!(metric, Err(MissingFact::Unasked));
-        assert_eq!(asked.into_questions().into_iter().collect::<Vec<_>>(), [PODS]);
+        assert_eq!(questions.into_questions().into_iter().collect::<Vec<_>>(), [PODS]);
     }
 
     #[test]

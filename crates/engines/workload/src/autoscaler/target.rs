@@ -67,18 +67,18 @@ fn group_of(api_version: &str) -> Fact<&str> {
 
 /// The resource of a kind, in the preferred version of its group that has it.
 pub(super) fn resource_of(
-    asked: &ApiQuestions<'_>,
+    questions: &ApiQuestions<'_>,
     api_version: &str,
     kind: &str,
 ) -> Fact<(String, KindResource)> {
     let group = group_of(api_version)?;
     let all = match group {
         "" => Vec::from(["v1".to_string()]),
-        group => versions(asked, &escaped(group))?,
+        group => versions(questions, &escaped(group))?,
     };
     for version in all {
         let path = list_path(group, &version);
-        let Ok(list) = asked.read(&path)? else { continue };
+        let Ok(list) = questions.read(&path)? else { continue };
         let of_kind = |resource: &&Object| {
             let name = resource.str_at(&["name"]).unwrap_or_default();
             resource.str_at(&["kind"]) == Some(kind) && !name.contains('/')
@@ -109,9 +109,9 @@ fn list_path(group: &str, version: &str) -> String {
 }
 
 /// The target of an autoscaler.
-pub(super) fn scale_of(asked: &ApiQuestions<'_>, autoscaler: &Object) -> Fact<ScaleTarget> {
+pub(super) fn scale_of(questions: &ApiQuestions<'_>, autoscaler: &Object) -> Fact<ScaleTarget> {
     let text = |name| autoscaler.str_at(&["spec", "scaleTargetRef", name]).unwrap_or_default();
-    let (group, resource) = resource_of(asked, text("apiVersion"), text("kind"))?;
+    let (group, resource) = resource_of(questions, text("apiVersion"), text("kind"))?;
     let path = format!(
         "{}/namespaces/{}/{}/{}/scale",
         list_path(&group, &resource.version),
@@ -120,7 +120,7 @@ pub(super) fn scale_of(asked: &ApiQuestions<'_>, autoscaler: &Object) -> Fact<Sc
         escaped(text("name")),
     );
     let what = format!("get {}", qualified(&group, &resource));
-    let scale = asked.get(&path, &what)?.clone();
+    let scale = questions.get(&path, &what)?.clone();
     Ok(ScaleTarget { path, scale })
 }
 

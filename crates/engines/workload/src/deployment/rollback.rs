@@ -23,7 +23,7 @@ pub(super) fn requested_revision(deployment: &Object) -> Option<i64> {
 
 impl Rollout<'_> {
     /// Changes the template, or gives up; in either case the annotation goes.
-    pub(super) fn roll_back(&mut self, asked: i64) {
+    pub(super) fn roll_back(&mut self, requested: i64) {
         self.sync_revision();
         let waiting = self.new.is_none() || self.sets.iter().any(ReplicaSetDraft::is_changed);
         if waiting || self.revision_differs() {
@@ -34,8 +34,8 @@ impl Rollout<'_> {
             return;
         }
         self.revision = None;
-        let revision = if asked == 0 { self.last_revision() } else { asked };
-        let (object, note) = self.restored(asked, revision);
+        let revision = if requested == 0 { self.last_revision() } else { requested };
+        let (object, note) = self.restored(requested, revision);
         let seen = self.deployment.revision;
         let update = ControllerIntent::update(
             BuiltinResource::Deployments,
@@ -60,12 +60,12 @@ impl Rollout<'_> {
     }
 
     /// The Deployment as it should be, and what is told about it.
-    fn restored(&self, asked: i64, revision: i64) -> (Object, EventReport) {
+    fn restored(&self, requested: i64, revision: i64) -> (Object, EventReport) {
         let mut object = Object::clone(&self.deployment.object);
         object.map_mut("metadata").map_mut("annotations").remove(ROLLBACK);
         let about = &self.about;
         let missing = |words: &str| about.warning("DeploymentRollbackRevisionNotFound", words);
-        if asked == 0 && revision == 0 {
+        if requested == 0 && revision == 0 {
             return (object, missing("Unable to find last revision."));
         }
         let found = self.sets.iter().find(|set| set.revision() == Some(revision));

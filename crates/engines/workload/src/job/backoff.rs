@@ -29,15 +29,15 @@ pub struct JobBackoff {
 
 impl JobBackoff {
     /// What the last pass left, with the ends that are new since.
-    pub(super) fn recall(memory: &ReconcileMemory, sight: &JobView<'_>) -> JobBackoff {
-        let job = owner::uid(sight.job);
+    pub(super) fn recall(memory: &ReconcileMemory, observed: &JobView<'_>) -> JobBackoff {
+        let job = owner::uid(observed.job);
         let known = match memory {
             ReconcileMemory::Backoff(known) if known.job == job => known.clone(),
             _ => JobBackoff { job: job.to_string(), ..JobBackoff::default() },
         };
         let unheard = |pod: &&VersionedObject| !known.heard.contains(owner::uid(pod));
-        let success = sight.newly_succeeded.iter().filter(unheard).map(|pod| ended(pod)).max();
-        let failed = sight.newly_failed.iter().filter(unheard).map(|pod| ended(pod));
+        let success = observed.newly_succeeded.iter().filter(unheard).map(|pod| ended(pod)).max();
+        let failed = observed.newly_failed.iter().filter(unheard).map(|pod| ended(pod));
         let mut next = known.clone();
         if success.is_some() {
             (next.failures, next.last) = (0, None);
@@ -46,7 +46,7 @@ impl JobBackoff {
             next.failures += 1;
             next.last = next.last.max(Some(time));
         }
-        let ends = sight.newly_succeeded.iter().chain(&sight.newly_failed);
+        let ends = observed.newly_succeeded.iter().chain(&observed.newly_failed);
         next.heard = ends.map(|pod| owner::uid(pod).to_string()).collect();
         next
     }

@@ -43,44 +43,44 @@ impl JobPodCounts {
     }
 }
 
-pub(super) fn tally(sight: &JobView<'_>, finish: Option<&Finish>) -> JobPodCounts {
-    let mut tally = moved(sight);
-    let waiting = waiting(sight);
-    for pod in sight.pods.iter().filter(|pod| tracked(pod)) {
+pub(super) fn tally(observed: &JobView<'_>, finish: Option<&Finish>) -> JobPodCounts {
+    let mut tally = moved(observed);
+    let waiting = waiting(observed);
+    for pod in observed.pods.iter().filter(|pod| tracked(pod)) {
         let full = tally.uncounted_succeeded.len() + tally.uncounted_failed.len() >= BURST;
         if full || tally.strip.len() >= BURST {
             break;
         }
-        if !may_go(sight, finish, &waiting, pod) {
+        if !may_go(observed, finish, &waiting, pod) {
             continue;
         }
         tally.strip.push(pod.clone());
-        if sight.named(pod) || !sight.has_piece(pod) {
+        if observed.named(pod) || !observed.has_piece(pod) {
             continue;
         }
         // When a Job has failed, whatever has not succeeded has failed with it.
-        let lost = sight.failed(pod) || finish.is_some_and(|finish| !finish.success);
+        let lost = observed.failed(pod) || finish.is_some_and(|finish| !finish.success);
         if pod::phase(pod) == "Succeeded" {
-            if !sight.spec.indexed {
+            if !observed.spec.indexed {
                 tally.uncounted_succeeded.push(owner::uid(pod).to_string());
             }
-        } else if lost && policy::judge(sight.job, pod).counts() {
+        } else if lost && policy::judge(observed.job, pod).counts() {
             tally.uncounted_failed.push(owner::uid(pod).to_string());
         }
     }
-    if sight.spec.indexed {
-        tally.succeeded = sight.done.total();
+    if observed.spec.indexed {
+        tally.succeeded = observed.done.total();
     }
     tally
 }
 
 /// The numbers with those pods that were named before and have let go since.
-fn moved(sight: &JobView<'_>) -> JobPodCounts {
+fn moved(observed: &JobView<'_>) -> JobPodCounts {
     let held: BTreeSet<&str> =
-        sight.pods.iter().filter(|pod| tracked(pod)).map(|pod| owner::uid(pod)).collect();
-    let number = |name: &str| sight.job.int_at(&["status", name]).unwrap_or_default();
+        observed.pods.iter().filter(|pod| tracked(pod)).map(|pod| owner::uid(pod)).collect();
+    let number = |name: &str| observed.job.int_at(&["status", name]).unwrap_or_default();
     let named = |kind: &str| -> Vec<String> {
-        let uids = sight.job.list_at(&["status", "uncountedTerminatedPods", kind]).iter();
+        let uids = observed.job.list_at(&["status", "uncountedTerminatedPods", kind]).iter();
         uids.filter_map(Value::as_str).map(ToString::to_string).collect()
     };
     let split = |kind: &str| {
@@ -96,32 +96,33 @@ fn moved(sight: &JobView<'_>) -> JobPodCounts {
 
 /// Whether a pod may be let go of: it has ended, or the whole Job has.
 fn may_go(
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     finish: Option<&Finish>,
     waiting: &BTreeSet<&str>,
     pod: &Object,
 ) -> bool {
     finish.is_some()
-        || owner::deleting(sight.job)
+        || owner::deleting(observed.job)
         || pod::phase(pod) == "Succeeded"
-        || (sight.failed(pod) && !waiting.contains(owner::uid(pod)))
+        || (observed.failed(pod) && !waiting.contains(owner::uid(pod)))
 }
 
 /// With a limit for each piece the last failed pod of a piece stays until its successor is there,
 /// because the successor takes over its count of failures.
-fn waiting<'a>(sight: &'a JobView<'_>) -> BTreeSet<&'a str> {
-    predecessors(sight).into_iter().map(|(_, pod)| owner::uid(pod)).collect()
+fn waiting<'a>(observed: &'a JobView<'_>) -> BTreeSet<&'a str> {
+    predecessors(observed).into_iter().map(|(_, pod)| owner::uid(pod)).collect()
 }
 
 /// The last failed pod of each piece that is neither done nor given up nor worked on.
-pub(super) fn predecessors<'a>(sight: &'a JobView<'_>) -> Vec<(i64, &'a VersionedObject)> {
-    let Some(lost) = &sight.lost else { return Vec::new() };
-    let busy: BTreeSet<i64> = sight.active.iter().filter_map(|pod| job_view::index(pod)).collect();
+pub(super) fn predecessors<'a>(observed: &'a JobView<'_>) -> Vec<(i64, &'a VersionedObject)> {
+    let Some(lost) = &observed.lost else { return Vec::new() };
+    let busy: BTreeSet<i64> =
+        observed.active.iter().filter_map(|pod| job_view::index(pod)).collect();
     let mut last: Vec<(i64, &VersionedObject)> = Vec::new();
-    for pod in &sight.pods {
+    for pod in &observed.pods {
         let Some(index) = job_view::index(pod) else { continue };
-        let open = !sight.done.has(index) && !lost.has(index) && !busy.contains(&index);
-        if !open || !tracked(pod) || !sight.has_piece(pod) || !sight.failed(pod) {
+        let open = !observed.done.has(index) && !lost.has(index) && !busy.contains(&index);
+        if !open || !tracked(pod) || !observed.has_piece(pod) || !observed.failed(pod) {
             continue;
         }
         match last.last_mut() {

@@ -95,7 +95,7 @@ impl<'a> JobView<'a> {
             let uids = job.list_at(&["status", "uncountedTerminatedPods", kind]).iter();
             uids.filter_map(Value::as_str).map(ToString::to_string).collect()
         };
-        let mut sight = JobView {
+        let mut observed = JobView {
             job,
             now,
             active: pods.iter().filter(|pod| pod::active(pod)).cloned().collect(),
@@ -109,12 +109,12 @@ impl<'a> JobView<'a> {
             spec,
             pods,
         };
-        sight.newly_succeeded = sight.new_ends(|pod| pod::phase(pod) == "Succeeded");
-        sight.newly_failed = sight.new_ends(|pod| sight.failed(pod));
-        if sight.spec.indexed {
-            sight.read_indexes();
+        observed.newly_succeeded = observed.new_ends(|pod| pod::phase(pod) == "Succeeded");
+        observed.newly_failed = observed.new_ends(|pod| observed.failed(pod));
+        if observed.spec.indexed {
+            observed.read_indexes();
         }
-        sight
+        observed
     }
 
     fn new_ends(&self, ended: impl Fn(&Object) -> bool) -> Vec<VersionedObject> {

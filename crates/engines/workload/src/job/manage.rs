@@ -24,28 +24,28 @@ const PREFIX_MAX: usize = 58;
 /// Deletes what is too much, or else makes what is missing.
 pub(super) fn manage(
     pass: &Pass<'_>,
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     waits: &backoff::JobBackoff,
     about: &InvolvedObject,
     out: &mut ReconcileResult,
 ) {
-    let wanted = wanted(sight);
-    let mut surplus = surplus(sight, sight.active.len().saturating_sub(wanted));
+    let wanted = wanted(observed);
+    let mut surplus = surplus(observed, observed.active.len().saturating_sub(wanted));
     surplus.truncate(BURST);
     if !surplus.is_empty() {
         out.intents.extend(release_and_delete(&surplus, about));
         return;
     }
-    let going = if sight.spec.replaces_failed_only { sight.terminating } else { 0 };
-    let missing = wanted.saturating_sub(going + sight.active.len()).min(BURST);
-    let missing = missing.min(pod::room_to_wait(&sight.active));
+    let going = if observed.spec.replaces_failed_only { observed.terminating } else { 0 };
+    let missing = wanted.saturating_sub(going + observed.active.len()).min(BURST);
+    let missing = missing.min(pod::room_to_wait(&observed.active));
     if missing == 0 || pod::namespace_closed(pass) {
         return;
     }
-    let made = if sight.spec.indexed {
-        pieces(sight, waits, missing)
+    let made = if observed.spec.indexed {
+        pieces(observed, waits, missing)
     } else {
-        alone(sight, waits, missing)
+        alone(observed, waits, missing)
     };
     match made {
         Ok(pods) => out.intents.extend(creations(pods, about)),
@@ -54,13 +54,13 @@ pub(super) fn manage(
 }
 
 /// How many pods should be active.
-fn wanted(sight: &JobView<'_>) -> usize {
-    let (parallelism, succeeded) = (sight.spec.parallelism, sight.succeeded());
-    let wanted = match sight.spec.completions {
-        _ if sight.spec.suspended => 0,
+fn wanted(observed: &JobView<'_>) -> usize {
+    let (parallelism, succeeded) = (observed.spec.parallelism, observed.succeeded());
+    let wanted = match observed.spec.completions {
+        _ if observed.spec.suspended => 0,
         Some(completions) => parallelism.min(completions - succeeded),
         // After the first success those that run may end, and no other comes.
-        None if succeeded > 0 => return sight.active.len(),
+        None if succeeded > 0 => return observed.active.len(),
         None => parallelism,
     };
     usize::try_from(wanted).unwrap_or_default()
@@ -68,15 +68,15 @@ fn wanted(sight: &JobView<'_>) -> usize {
 
 /// At least so many active pods that may go, those that lose least first; of an indexed Job also all
 /// without a piece and all but one of each piece.
-fn surplus(sight: &JobView<'_>, least: usize) -> Vec<VersionedObject> {
-    let mut pods = sight.active.clone();
+fn surplus(observed: &JobView<'_>, least: usize) -> Vec<VersionedObject> {
+    let mut pods = observed.active.clone();
     pods.sort_by_key(|pod| Reverse(worth(pod)));
     let mut surplus = Vec::new();
-    if sight.spec.indexed {
+    if observed.spec.indexed {
         // The pods that are worth most come first and take their pieces.
         let mut taken = BTreeSet::new();
         let keeps =
-            |pod: &VersionedObject| sight.has_piece(pod) && taken.insert(job_view::index(pod));
+            |pod: &VersionedObject| observed.has_piece(pod) && taken.insert(job_view::index(pod));
         let (kept, rest): (Vec<VersionedObject>, Vec<VersionedObject>) =
             pods.into_iter().partition(keeps);
         (pods, surplus) = (kept, rest);
@@ -110,35 +110,36 @@ fn worth(pod: &Object) -> impl Ord + use<> {
 
 /// Pods of a Job without pieces: all the same.
 fn alone(
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     waits: &backoff::JobBackoff,
     missing: usize,
 ) -> Result<Vec<Object>, Duration> {
-    if let Some(wait) = waits.left(sight.now) {
+    if let Some(wait) = waits.left(observed.now) {
         return Err(wait);
     }
-    Ok(template(sight).map(|pod| alloc::vec![pod; missing]).unwrap_or_default())
+    Ok(template(observed).map(|pod| alloc::vec![pod; missing]).unwrap_or_default())
 }
 
 /// Pods for the lowest pieces that nobody works on (JB5).
 fn pieces(
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     waits: &backoff::JobBackoff,
     missing: usize,
 ) -> Result<Vec<Object>, Duration> {
-    let mut taken = sight.done.clone();
-    taken.extend(sight.active.iter().filter_map(|pod| job_view::index(pod)));
-    if sight.spec.replaces_failed_only {
-        let going = sight.pods.iter().filter(|pod| pod::terminating(pod));
+    let mut taken = observed.done.clone();
+    taken.extend(observed.active.iter().filter_map(|pod| job_view::index(pod)));
+    if observed.spec.replaces_failed_only {
+        let going = observed.pods.iter().filter(|pod| pod::terminating(pod));
         taken.extend(going.filter_map(|pod| job_view::index(pod)));
     }
-    if let Some(lost) = &sight.lost {
+    if let Some(lost) = &observed.lost {
         taken.merge(lost);
     }
-    let mut open = taken.missing(missing, sight.spec.pieces());
-    let before: BTreeMap<i64, &VersionedObject> = count::predecessors(sight).into_iter().collect();
-    if sight.spec.per_index.is_none() {
-        if let Some(wait) = waits.left(sight.now) {
+    let mut open = taken.missing(missing, observed.spec.pieces());
+    let before: BTreeMap<i64, &VersionedObject> =
+        count::predecessors(observed).into_iter().collect();
+    if observed.spec.per_index.is_none() {
+        if let Some(wait) = waits.left(observed.now) {
             return Err(wait);
         }
     } else {
@@ -146,7 +147,7 @@ fn pieces(
         let wait = |index: &i64| {
             let failed = before.get(index)?;
             let failures = count::absolute_failures(failed) + 1;
-            backoff::left(failures, backoff::ended(failed), sight.now)
+            backoff::left(failures, backoff::ended(failed), observed.now)
         };
         let shortest = open.iter().filter_map(wait).min();
         open.retain(|index| wait(index).is_none());
@@ -154,33 +155,33 @@ fn pieces(
             return Err(shortest);
         }
     }
-    let Some(made) = template(sight) else { return Ok(Vec::new()) };
-    Ok(open.into_iter().map(|index| piece(sight, &made, index, before.get(&index))).collect())
+    let Some(made) = template(observed) else { return Ok(Vec::new()) };
+    Ok(open.into_iter().map(|index| piece(observed, &made, index, before.get(&index))).collect())
 }
 
 /// A pod as the template says, held until it is counted.
-fn template(sight: &JobView<'_>) -> Option<Object> {
-    let template = sight.job.map_at(&["spec", "template"])?;
-    let mut pod = pod::from_template(template, BuiltinResource::Jobs, sight.job)?;
+fn template(observed: &JobView<'_>) -> Option<Object> {
+    let template = observed.job.map_at(&["spec", "template"])?;
+    let mut pod = pod::from_template(template, BuiltinResource::Jobs, observed.job)?;
     owner::add_finalizer(&mut pod, TRACKING);
     Some(pod)
 }
 
 /// The pod of one piece, which takes over the failures of the one before it.
 fn piece(
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     made: &Object,
     index: i64,
     before: Option<&&VersionedObject>,
 ) -> Object {
     let mut pod = made.clone();
-    let (number, job) = (index.to_string(), sight.job.name());
+    let (number, job) = (index.to_string(), observed.job.name());
     owner::annotate(&mut pod, job_view::INDEX, &number);
-    if sight.spec.per_index.is_some() {
+    if observed.spec.per_index.is_some() {
         let known = |name: &str| before.map_or(0, |before| job_view::failures(before, name));
         let (mut failures, mut ignored) = (known(job_view::FAILURES), known(job_view::IGNORED));
         if let Some(before) = before {
-            let counts = policy::judge(sight.job, before).counts();
+            let counts = policy::judge(observed.job, before).counts();
             *(if counts { &mut failures } else { &mut ignored }) += 1;
         }
         owner::annotate(&mut pod, job_view::FAILURES, &failures.to_string());

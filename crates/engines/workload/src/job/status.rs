@@ -20,41 +20,41 @@ pub(super) struct JobStatusUpdate {
 }
 
 pub(super) fn change(
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     tally: &JobPodCounts,
     finish: Option<&Finish>,
 ) -> JobStatusUpdate {
-    let known = sight.job.map_at(&["status"]).cloned().unwrap_or_default();
+    let known = observed.job.map_at(&["status"]).cloned().unwrap_or_default();
     let mut status = known.clone();
-    counts(&mut status, sight, tally);
+    counts(&mut status, observed, tally);
     let mut notes = Vec::new();
-    let about = InvolvedObject::of(BuiltinResource::Jobs, sight.job);
+    let about = InvolvedObject::of(BuiltinResource::Jobs, observed.job);
     match finish {
-        Some(finish) => end(&mut status, sight, tally, finish, &about, &mut notes),
-        None if !owner::deleting(sight.job) => pause(&mut status, sight, &about, &mut notes),
+        Some(finish) => end(&mut status, observed, tally, finish, &about, &mut notes),
+        None if !owner::deleting(observed.job) => pause(&mut status, observed, &about, &mut notes),
         None => {}
     }
     let write = (status != known).then(|| {
-        let mut object = Object::clone(&sight.job.object);
+        let mut object = Object::clone(&observed.job.object);
         object.insert("status".to_string(), Value::Object(status));
         ControllerIntent::update(
             BuiltinResource::Jobs,
             object,
             UpdateEndpoint::Status,
-            sight.job.revision,
+            observed.job.revision,
         )
     });
     JobStatusUpdate { write, notes }
 }
 
-fn counts(status: &mut Object, sight: &JobView<'_>, tally: &JobPodCounts) {
-    put(status, "active", sight.active.len() as i64);
+fn counts(status: &mut Object, observed: &JobView<'_>, tally: &JobPodCounts) {
+    put(status, "active", observed.active.len() as i64);
     put(status, "succeeded", tally.succeeded);
     put(status, "failed", tally.failed);
-    let ready = sight.active.iter().filter(|pod| pod::ready(pod)).count();
+    let ready = observed.active.iter().filter(|pod| pod::ready(pod)).count();
     status.insert("ready".to_string(), ready.into());
-    status.insert("terminating".to_string(), sight.terminating.into());
-    if let Some(start) = sight.started() {
+    status.insert("terminating".to_string(), observed.terminating.into());
+    if let Some(start) = observed.started() {
         status.entry("startTime").or_insert_with(|| time::written(start).into());
     }
     let mut uncounted = Object::new();
@@ -66,13 +66,13 @@ fn counts(status: &mut Object, sight: &JobView<'_>, tally: &JobPodCounts) {
         }
     }
     status.insert("uncountedTerminatedPods".to_string(), Value::Object(uncounted));
-    if sight.spec.indexed {
-        if sight.done.is_empty() {
+    if observed.spec.indexed {
+        if observed.done.is_empty() {
             status.remove("completedIndexes");
         } else {
-            status.insert("completedIndexes".to_string(), sight.done.to_string().into());
+            status.insert("completedIndexes".to_string(), observed.done.to_string().into());
         }
-        if let Some(lost) = &sight.lost {
+        if let Some(lost) = &observed.lost {
             status.insert("failedIndexes".to_string(), lost.to_string().into());
         }
     }
@@ -90,26 +90,26 @@ fn put(status: &mut Object, name: &str, count: i64) {
 /// First that it is over; in a later pass, when no pod is left to wait for, how it ended.
 fn end(
     status: &mut Object,
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     tally: &JobPodCounts,
     finish: &Finish,
     about: &InvolvedObject,
     notes: &mut Vec<EventReport>,
 ) {
     if !finish.known {
-        set(status, finish.target(), "True", &finish.reason, &finish.message, sight);
+        set(status, finish.target(), "True", &finish.reason, &finish.message, observed);
         return;
     }
-    if !sight.active.is_empty() || sight.terminating > 0 || !tally.settled() {
+    if !observed.active.is_empty() || observed.terminating > 0 || !tally.settled() {
         return;
     }
-    set(status, finish.last(), "True", &finish.reason, &finish.message, sight);
+    set(status, finish.last(), "True", &finish.reason, &finish.message, observed);
     if !finish.success {
         notes.push(about.warning(&finish.reason, finish.message.as_str()));
         return;
     }
-    status.insert("completionTime".to_string(), time::written(sight.now).into());
-    if sight.spec.completions.is_some_and(|wanted| tally.succeeded > wanted) {
+    status.insert("completionTime".to_string(), time::written(observed.now).into());
+    if observed.spec.completions.is_some_and(|wanted| tally.succeeded > wanted) {
         let message = "Too many succeeded pods running after completion count reached";
         notes.push(about.warning("TooManySucceededPods", message));
     }
@@ -119,19 +119,19 @@ fn end(
 /// Whether it is suspended; a Job that never was says nothing. The clock starts anew on resuming.
 fn pause(
     status: &mut Object,
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
     about: &InvolvedObject,
     notes: &mut Vec<EventReport>,
 ) {
-    if sight.spec.suspended {
-        if set(status, "Suspended", "True", "JobSuspended", "Job suspended", sight) {
+    if observed.spec.suspended {
+        if set(status, "Suspended", "True", "JobSuspended", "Job suspended", observed) {
             status.remove("startTime");
             notes.push(about.normal("Suspended", "Job suspended"));
         }
     } else if condition::find(status.list_at(&["conditions"]), "Suspended").is_some()
-        && set(status, "Suspended", "False", "JobResumed", "Job resumed", sight)
+        && set(status, "Suspended", "False", "JobResumed", "Job resumed", observed)
     {
-        status.insert("startTime".to_string(), time::written(sight.now).into());
+        status.insert("startTime".to_string(), time::written(observed.now).into());
         notes.push(about.normal("Resumed", "Job resumed"));
     }
 }
@@ -143,9 +143,9 @@ fn set(
     value: &str,
     reason: &str,
     message: &str,
-    sight: &JobView<'_>,
+    observed: &JobView<'_>,
 ) -> bool {
-    let now = time::written(sight.now);
+    let now = time::written(observed.now);
     let new = json!({
         "type": kind, "status": value, "reason": reason, "message": message,
         "lastProbeTime": now, "lastTransitionTime": now,

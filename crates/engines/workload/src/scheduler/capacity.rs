@@ -131,14 +131,14 @@ fn requests(pod: &Object) -> BTreeMap<String, i128> {
     let mut peak: BTreeMap<String, i128> = BTreeMap::new();
     let mut beside: BTreeMap<String, i128> = BTreeMap::new();
     for first in pod.list_at(&["spec", "initContainers"]).iter().filter_map(Value::as_object) {
-        let asked = first.map_at(&["resources", "requests"]);
+        let requested = first.map_at(&["resources", "requests"]);
         if first.str_at(&["restartPolicy"]) == Some("Always") {
-            add(&mut beside, asked);
-            add(&mut sum, asked);
+            add(&mut beside, requested);
+            add(&mut sum, requested);
             raise(&mut peak, &beside);
         } else {
             let mut now = beside.clone();
-            add(&mut now, asked);
+            add(&mut now, requested);
             raise(&mut peak, &now);
         }
     }
@@ -147,8 +147,8 @@ fn requests(pod: &Object) -> BTreeMap<String, i128> {
     sum
 }
 
-fn add(sum: &mut BTreeMap<String, i128>, asked: Option<&Object>) {
-    for (name, value) in asked.into_iter().flatten() {
+fn add(sum: &mut BTreeMap<String, i128>, requested: Option<&Object>) {
+    for (name, value) in requested.into_iter().flatten() {
         *sum.entry(name.clone()).or_default() += thousandths(value);
     }
 }

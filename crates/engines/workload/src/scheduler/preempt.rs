@@ -38,7 +38,7 @@ pub(super) fn make_room(
     });
     let Some((victims, place)) = best else { return none };
     let words = format!("Preempted by pod {} on node {}", owner::uid(pod), place.node.name());
-    let told = victims.iter().map(|victim| mark_disrupted(victim, now));
+    let reported = victims.iter().map(|victim| mark_disrupted(victim, now));
     let deletions = victims.iter().enumerate().map(|(at, victim)| {
         let note =
             InvolvedObject::of(BuiltinResource::Pods, victim).normal("Preempted", words.clone());
@@ -48,7 +48,7 @@ pub(super) fn make_room(
             .independent()
             .together(at > 0)
     });
-    (Some(place.node.name().to_string()), told.chain(deletions).collect())
+    (Some(place.node.name().to_string()), reported.chain(deletions).collect())
 }
 
 fn mark_disrupted(victim: &VersionedObject, now: Timestamp) -> ControllerIntent {

@@ -73,9 +73,9 @@ fn outcome(pod: &Object) -> PodOutcome {
     let restarts = matches!(pod.str_at(&["spec", "restartPolicy"]), None | Some("" | "Always"));
     let job = owner::controller_of(pod).and_then(|entry| entry.str_at(&["kind"])) == Some("Job");
     let mut containers = pod.list_at(&["spec", "containers"]).iter();
-    let told = containers.any(|c| c.get("command").is_some() || c.get("args").is_some());
+    let reported = containers.any(|c| c.get("command").is_some() || c.get("args").is_some());
     // Who runs something to its end, ends well unless it says otherwise.
-    if !restarts && (job || told) { PodOutcome::Succeed } else { PodOutcome::Run }
+    if !restarts && (job || reported) { PodOutcome::Succeed } else { PodOutcome::Run }
 }
 
 /// The next step of a pod that has not ended; `address` is what it gets if it has none.

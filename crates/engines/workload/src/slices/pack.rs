@@ -136,10 +136,10 @@ fn written(
             let mut object = object.as_object().cloned().unwrap_or_default();
             stamp(&mut object, frame);
             let about = InvolvedObject::of(BuiltinResource::Services, frame.service);
-            let told = in_machine(object.list_at(&["endpoints"]));
+            let reported = in_machine(object.list_at(&["endpoints"]));
             let create = ControllerIntent::create(BuiltinResource::EndpointSlices, object)
                 .relying_on(about.living());
-            telling(create, frame, told)
+            telling(create, frame, reported)
         });
     };
     let same = old.list_at(&["endpoints"]) == endpoints.as_slice()
@@ -153,7 +153,7 @@ fn written(
     object.insert("ports".to_string(), list(ports));
     object.map_mut("metadata").insert("labels".to_string(), Value::Object(frame.labels.clone()));
     stamp(&mut object, frame);
-    let told =
+    let reported =
         in_machine(object.list_at(&["endpoints"])) && !in_machine(old.list_at(&["endpoints"]));
     let update = ControllerIntent::update(
         BuiltinResource::EndpointSlices,
@@ -161,7 +161,7 @@ fn written(
         UpdateEndpoint::Main,
         old.revision,
     );
-    Some(telling(update, frame, told))
+    Some(telling(update, frame, reported))
 }
 
 fn in_machine(endpoints: &[Value]) -> bool {

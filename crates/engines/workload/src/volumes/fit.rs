@@ -46,9 +46,9 @@ fn holds_modes(volume: &Object, claim: &Object) -> bool {
 }
 
 fn holds_size(volume: &Object, claim: &Object) -> bool {
-    let asked = size(claim, &["spec", "resources", "requests", "storage"]);
+    let requested = size(claim, &["spec", "resources", "requests", "storage"]);
     let offered = size(volume, &["spec", "capacity", "storage"]);
-    asked.is_none() || asked <= offered
+    requested.is_none() || requested <= offered
 }
 
 fn size(object: &Object, path: &[&str]) -> Option<Quantity> {

@@ -24,11 +24,11 @@ pub(super) fn volume(pass: &Pass<'_>) -> ReconcileResult {
     if volume.str_at(&["status", "phase"]) != Some(phase) {
         let mut object = Object::clone(&volume.object);
         object.map_mut("status").insert("phase".to_string(), phase.into());
-        let door = UpdateEndpoint::Status;
+        let endpoint = UpdateEndpoint::Status;
         out.push(ControllerIntent::update(
             BuiltinResource::PersistentVolumes,
             object,
-            door,
+            endpoint,
             volume.revision,
         ));
     } else if phase == "Released" && ours && deletes && !owner::deleting(&volume) {

@@ -197,7 +197,7 @@ fn dp6_rollback_bumps_the_old_set_and_remembers_its_number() {
 }
 
 #[test]
-fn dp7_the_revision_is_written_through_the_status_door() {
+fn dp7_the_revision_is_written_through_the_status_endpoint() {
     let world = world(deployment(1));
     let web = world.json(BuiltinResource::Deployments, "web");
     assert_eq!(web["metadata"]["annotations"][REVISION], "1");

@@ -504,8 +504,8 @@ impl World {
                 .put_new(*resource, Object::clone(object))
                 .map(|seen| seen.name().to_owned())
                 .map_err(|reason| stale(409, reason)),
-            Act::Update { resource, object, door, revision } => self
-                .put(*resource, Object::clone(object), *door, *revision)
+            Act::Update { resource, object, endpoint, revision } => self
+                .put(*resource, Object::clone(object), *endpoint, *revision)
                 .map(|()| object.name().to_owned())
                 .map_err(|reason| stale(409, reason)),
             Act::Delete {
@@ -754,7 +754,7 @@ impl World {
         &mut self,
         resource: BuiltinResource,
         mut object: Object,
-        door: UpdateEndpoint,
+        endpoint: UpdateEndpoint,
         revision: Revision,
     ) -> Result<(), &'static str> {
         let stored = self.objects.get(resource, object.namespace(), object.name());
@@ -762,7 +762,7 @@ impl World {
         if stored.revision != revision {
             return Err("Conflict");
         }
-        if door == UpdateEndpoint::Binding {
+        if endpoint == UpdateEndpoint::Binding {
             if !pod::node(&stored).is_empty() {
                 return Err("Conflict");
             }
@@ -770,7 +770,7 @@ impl World {
             object = Object::clone(&stored.object);
             object.map_mut("spec").insert("nodeName".to_owned(), node);
         }
-        match door {
+        match endpoint {
             UpdateEndpoint::Status | UpdateEndpoint::Approval => {
                 let mut whole = Object::clone(&stored.object);
                 whole.insert("status".to_owned(), object.remove("status").unwrap_or(json!({})));
@@ -810,7 +810,7 @@ impl World {
         if object == *stored.object {
             return Ok(());
         }
-        let how = door.subresource();
+        let how = endpoint.subresource();
         self.writes.push(format!("update {}/{} {how}", resource.plural(), object.name()));
         let free = |object: &Object| {
             object.list_at(&["metadata", "finalizers"]).is_empty()

@@ -9,6 +9,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::client::{CriClient, USUAL, failed};
 use super::messages as cri;
+use crate::clock;
 use crate::runtime::RuntimeError;
 
 /// How often everything is looked at while nothing is told.
@@ -71,7 +72,7 @@ async fn follow(
 ) {
     loop {
         look(client, labels, seen, changes).await;
-        let until = tokio::time::Instant::now() + LOOK_DESPITE_EVENTS;
+        let until = clock::timer_instant() + LOOK_DESPITE_EVENTS;
         while let Ok(event) = tokio::time::timeout_at(until, events.message()).await {
             let Ok(Some(event)) = event else { return };
             // Events of sandboxes of others come too; nobody knows them.

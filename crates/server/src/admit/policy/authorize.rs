@@ -78,9 +78,9 @@ pub(in crate::admit) fn may_read_parameters(
 /// What is readable only because something refers to it is not handed on.
 fn may_read(api: &ApiServer, request: &ResourceRequest, reading: &ParameterRead<'_>) -> bool {
     let ParameterRead { verb, group, resource, namespace, name } = *reading;
-    let asked =
+    let requested =
         RequestAttributes::Resource { verb, group, resource, subresource: "", namespace, name };
-    request.may_without_references(&api.access, &asked)
+    request.may_without_references(&api.access, &requested)
 }
 
 /// The group and resource of a `paramKind`; all of them where it is not served.

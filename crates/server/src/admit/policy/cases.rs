@@ -27,8 +27,8 @@ type UnreadParams = Vec<(Arc<ServedKind>, Arc<Record>)>;
 
 impl Case {
     /// Whether a webhook has to be waited for before the policy can be asked.
-    pub(super) fn waits(&self, asked: &AdmissionRequest<'_>) -> bool {
-        asked.needs_conversion(self.place) || !self.unread.is_empty()
+    pub(super) fn waits(&self, requested: &AdmissionRequest<'_>) -> bool {
+        requested.needs_conversion(self.place) || !self.unread.is_empty()
     }
 
     /// Has webhooks convert the parameters that need it; without them the policy is not configured.
@@ -64,9 +64,9 @@ impl Case {
 pub(super) fn cases(
     api: &ApiServer,
     policies: &BoundPolicies,
-    asked: &AdmissionRequest<'_>,
+    requested: &AdmissionRequest<'_>,
 ) -> Vec<Case> {
-    if asked.is_exempt() {
+    if requested.is_exempt() {
         return Vec::new();
     }
     let state = api.world.current();
@@ -74,11 +74,11 @@ pub(super) fn cases(
     let mut cases = Vec::new();
     for bound in policies.current().iter() {
         let policy = bound.policy.get(CompiledPolicy::new);
-        let Some(place) = asked.place(&policy.matching) else { continue };
+        let Some(place) = requested.place(&policy.matching) else { continue };
         for source in &bound.bindings {
             let binding = source.get(CompiledBinding::new);
-            if asked.place(&binding.matching).is_some() {
-                let params = params(&state, &registry, policy, binding, asked.namespace());
+            if requested.place(&binding.matching).is_some() {
+                let params = params(&state, &registry, policy, binding, requested.namespace());
                 let (params, unread) = match params {
                     Ok((params, unread)) => (Ok(params), unread),
                     Err(why) => (Err(why), Vec::new()),

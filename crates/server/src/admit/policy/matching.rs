@@ -101,32 +101,34 @@ impl Matching {
     /// are none for what lives in none.
     pub(in crate::admit) fn place<'l>(
         &self,
-        asked: &MatchContext<'_>,
+        requested: &MatchContext<'_>,
         label: Option<Labels<'_, 'l>>,
     ) -> Option<usize> {
         let here = label.is_none_or(|label| self.namespaces.matches(label));
-        if !here || !self.fits(asked) || self.first(&self.excluded, asked).is_some() {
+        if !here || !self.fits(requested) || self.first(&self.excluded, requested).is_some() {
             return None;
         }
         match self.rules.is_empty() {
             true => (!self.rules_required).then_some(0),
-            false => self.first(&self.rules, asked),
+            false => self.first(&self.rules, requested),
         }
     }
 
     /// Whether the labels of the object fit, as they are or as they were.
-    fn fits(&self, asked: &MatchContext<'_>) -> bool {
+    fn fits(&self, requested: &MatchContext<'_>) -> bool {
         let one = |object: &Object| {
             self.objects.matches(|key| object.str_at(&["metadata", "labels", key]))
         };
-        self.objects.is_everything() || asked.new.is_some_and(one) || asked.old.is_some_and(one)
+        self.objects.is_everything()
+            || requested.new.is_some_and(one)
+            || requested.old.is_some_and(one)
     }
 
-    fn first(&self, rules: &[MatchRule], asked: &MatchContext<'_>) -> Option<usize> {
-        let count = if self.equivalent { asked.places.len() } else { 1 };
-        let mut places = asked.places.iter().take(count).enumerate();
+    fn first(&self, rules: &[MatchRule], requested: &MatchContext<'_>) -> Option<usize> {
+        let count = if self.equivalent { requested.places.len() } else { 1 };
+        let mut places = requested.places.iter().take(count).enumerate();
         places
-            .find(|(_, place)| rules.iter().any(|rule| rule.matches(asked, **place)))
+            .find(|(_, place)| rules.iter().any(|rule| rule.matches(requested, **place)))
             .map(|(at, _)| at)
     }
 }
@@ -151,14 +153,17 @@ impl MatchRule {
         }
     }
 
-    fn matches(&self, asked: &MatchContext<'_>, place: GroupVersionResource<'_>) -> bool {
-        let scope = if asked.namespaced { RuleScope::Namespaced } else { RuleScope::Cluster };
+    fn matches(&self, requested: &MatchContext<'_>, place: GroupVersionResource<'_>) -> bool {
+        let scope = if requested.namespaced { RuleScope::Namespaced } else { RuleScope::Cluster };
         (self.scope == RuleScope::All || self.scope == scope)
-            && lists(&self.operations, asked.operation)
+            && lists(&self.operations, requested.operation)
             && lists(&self.groups, place.group)
             && lists(&self.versions, place.version)
-            && self.resources.iter().any(|one| is_resource(one, place.resource, asked.subresource))
-            && (self.names.is_empty() || self.names.iter().any(|name| name == asked.name))
+            && self
+                .resources
+                .iter()
+                .any(|one| is_resource(one, place.resource, requested.subresource))
+            && (self.names.is_empty() || self.names.iter().any(|name| name == requested.name))
     }
 }
 

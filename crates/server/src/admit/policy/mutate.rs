@@ -26,7 +26,7 @@ enum MutationOutcome {
     /// It cannot be said whether it wants to.
     Undecided(String),
     /// It was asked.
-    Asked {
+    Evaluated {
         /// What it sees of the object as it left that, if it changed something.
         changed: Option<Changed>,
         /// Which mutations failed.
@@ -79,7 +79,7 @@ pub(in crate::admit) async fn mutate(
             match ask(api, request, &subject, &case, which).await? {
                 MutationOutcome::Passed => {}
                 MutationOutcome::Undecided(why) => refusals.add(&case, &why, "Invalid"),
-                MutationOutcome::Asked { changed, errors } => {
+                MutationOutcome::Evaluated { changed, errors } => {
                     for why in errors {
                         refusals.add(&case, &why, "Invalid");
                     }
@@ -121,22 +121,22 @@ async fn ask(
     case: &Arc<Case>,
     which: usize,
 ) -> Result<MutationOutcome, Failure> {
-    let mut asked = AdmissionRequest::new(api, request, subject);
-    asked.convert_to(api, &request.user.name, case.place).await?;
+    let mut requested = AdmissionRequest::new(api, request, subject);
+    requested.convert_to(api, &request.user.name, case.place).await?;
     let consultation = &request.consultation;
     consultation.forget();
     let mut round = 0;
     loop {
-        let outcome = match case.mutate(which, &asked, EvaluationMode::Hasty) {
+        let outcome = match case.mutate(which, &requested, EvaluationMode::Hasty) {
             Ok(outcome) => outcome,
             Err(BudgetExceeded) => {
-                let (owned, case) = (asked.into_owned(), Arc::clone(case));
+                let (owned, case) = (requested.into_owned(), Arc::clone(case));
                 let work = move || {
                     let outcome = case.mutate(which, &owned, EvaluationMode::WithTime);
                     (owned, outcome)
                 };
-                let (owned, outcome) = Box::pin(api.aside.run(&request.user, work)).await?;
-                asked = owned;
+                let (owned, outcome) = Box::pin(api.offload.run(&request.user, work)).await?;
+                requested = owned;
                 outcome.map_err(unfinished)?
             }
         };
@@ -163,13 +163,13 @@ impl Case {
     fn mutate(
         &self,
         which: usize,
-        asked: &AdmissionRequest<'_>,
+        requested: &AdmissionRequest<'_>,
         pace: EvaluationMode,
     ) -> Result<Result<MutationOutcome, Failure>, BudgetExceeded> {
         let policy: &CompiledPolicy = self.policy();
-        let looked_at = asked.at(self.place);
+        let looked_at = requested.at(self.place);
         let context = EvaluationContext { params: self.param(which), ..looked_at.seen() };
-        let (Some(shown), Some(seen)) = (asked.shown(self.place), context.new) else {
+        let (Some(shown), Some(seen)) = (requested.shown(self.place), context.new) else {
             return Ok(Ok(MutationOutcome::Passed));
         };
         match conditions_hold(policy, context, pace)? {
@@ -194,7 +194,7 @@ impl Case {
         }
         // What came to nothing is not brought back, which may lose something on the way.
         let changed = changed.filter(|changed| changed != seen).map(|changed| (changed, shown));
-        Ok(Ok(MutationOutcome::Asked { changed, errors }))
+        Ok(Ok(MutationOutcome::Evaluated { changed, errors }))
     }
 }
 
@@ -207,14 +207,15 @@ impl PolicyRefusals {
         let policy = case.policy();
         if !policy.ignores_failures {
             let (name, binding) = (&policy.name, &case.binding().name);
-            let told = format!("policy '{name}' with binding '{binding}' denied request: {why}");
-            self.0.push((told, reason));
+            let reported =
+                format!("policy '{name}' with binding '{binding}' denied request: {why}");
+            self.0.push((reported, reason));
         }
     }
 
     /// 403 in the words of the first, with all of them as causes.
-    fn failure(self, asked: &AdmissionRequest<'_>) -> Failure {
-        let mut failure = asked.forbidden("");
+    fn failure(self, requested: &AdmissionRequest<'_>) -> Failure {
+        let mut failure = requested.forbidden("");
         if let Some((message, reason)) = self.0.first() {
             failure.message.clone_from(message);
             failure.reason = (*reason).into();

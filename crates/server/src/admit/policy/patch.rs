@@ -49,9 +49,9 @@ fn json(
     match unknown.is_empty() || !shown.is_strict() {
         true => Ok(Some(patched)),
         false => {
-            let told = unknown.iter().map(|path| format!("unknown field {path:?}"));
-            let told = told.collect::<Vec<_>>().join(", ");
-            Err(wrong(&format!("strict decoding error: {told}")))
+            let reported = unknown.iter().map(|path| format!("unknown field {path:?}"));
+            let reported = reported.collect::<Vec<_>>().join(", ");
+            Err(wrong(&format!("strict decoding error: {reported}")))
         }
     }
 }

@@ -110,7 +110,10 @@ impl Authorize for RequestAuthorizer {
         let question = AccessQuestion::plain(about);
         let (allowed, reason, error) =
             match self.access.judge(user, &question, Some(&self.consultation)) {
-                AccessJudgement::Allowed(grant) => (true, grant.reason, String::new()),
+                AccessJudgement::Allowed(grant) => {
+                    let reason = self.access.reason(&grant, user, &about);
+                    (true, reason, String::new())
+                }
                 AccessJudgement::Refused(why) => (false, why.reason(), why.error()),
                 // What comes of it is thrown away, and the expression runs again.
                 AccessJudgement::Open => (false, String::new(), String::new()),
@@ -333,7 +336,7 @@ impl<'a> AdmissionRequest<'a> {
                 json!({"group": kind.group, "version": kind.version, "resource": kind.plural})
             })
         };
-        let (asked, seen) = (self.served.first(), self.served.get(place));
+        let (attributes, seen) = (self.served.first(), self.served.get(place));
         let namespace = if self.is_namespace() { &self.name } else { &self.namespace };
         let options = match (&self.options, self.operation) {
             (Some(options), _) => Some(Value::Object(options.clone().into_owned())),
@@ -344,7 +347,7 @@ impl<'a> AdmissionRequest<'a> {
         };
         let mut request = json!({
             "kind": kind(seen), "resource": resource(seen),
-            "requestKind": kind(asked), "requestResource": resource(asked),
+            "requestKind": kind(attributes), "requestResource": resource(attributes),
             "operation": self.operation.verb(), "userInfo": self.user,
             "dryRun": self.dry_run,
         });

@@ -46,18 +46,18 @@ pub(crate) fn expression_warnings(registry: &Registry, policy: &Object) -> Vec<V
             if expression.trim().is_empty() {
                 continue;
             }
-            let told = typed.iter().filter_map(|(name, env)| {
+            let reported = typed.iter().filter_map(|(name, env)| {
                 let error = compile(expression, env).err()?;
                 Some(format!("{name}: {}\n", error.message))
             });
-            let told = told.collect::<Vec<_>>().join("\n");
-            left = left.saturating_sub(told.len());
+            let reported = reported.collect::<Vec<_>>().join("\n");
+            left = left.saturating_sub(reported.len());
             if left == 0 {
                 return warnings;
             }
-            if !told.is_empty() {
+            if !reported.is_empty() {
                 let place = format!("spec.validations[{index}].{member}");
-                warnings.push(json!({ "fieldRef": place, "warning": told }));
+                warnings.push(json!({ "fieldRef": place, "warning": reported }));
             }
         }
     }

@@ -40,8 +40,8 @@ pub(crate) async fn enforce(
     if api.admission.policies.validating.is_empty() {
         return Ok(());
     }
-    let told = Box::pin(ask(api, request, &subject)).await?;
-    settle(request, told)
+    let reported = Box::pin(ask(api, request, &subject)).await?;
+    settle(request, reported)
 }
 
 /// Asks every policy that applies; what is looked at in another version is converted first.
@@ -50,10 +50,10 @@ async fn ask(
     request: &ResourceRequest,
     subject: &AdmissionAttributes<'_>,
 ) -> Result<PolicyOutcome, Failure> {
-    let mut asked = AdmissionRequest::new(api, request, subject);
-    let mut cases = cases(api, &api.admission.policies.validating, &asked);
+    let mut requested = AdmissionRequest::new(api, request, subject);
+    let mut cases = cases(api, &api.admission.policies.validating, &requested);
     for case in &mut cases {
-        asked.convert_to(api, &request.user.name, case.place).await?;
+        requested.convert_to(api, &request.user.name, case.place).await?;
         case.convert_params(api).await;
     }
     let cases = Arc::new(cases);
@@ -61,22 +61,22 @@ async fn ask(
     consultation.forget();
     let mut round = 0;
     loop {
-        let told = match judge(&asked, &cases, EvaluationMode::Hasty) {
-            Ok(told) => told,
+        let reported = match judge(&requested, &cases, EvaluationMode::Hasty) {
+            Ok(reported) => reported,
             Err(BudgetExceeded) => {
                 // This happens seldom, so that copies do not matter.
-                let (owned, cases) = (asked.into_owned(), Arc::clone(&cases));
+                let (owned, cases) = (requested.into_owned(), Arc::clone(&cases));
                 let work = move || {
-                    let told = judge(&owned, &cases, EvaluationMode::WithTime);
-                    (owned, told)
+                    let reported = judge(&owned, &cases, EvaluationMode::WithTime);
+                    (owned, reported)
                 };
-                let (owned, told) = api.aside.run(&request.user, work).await?;
-                asked = owned;
-                told.map_err(unfinished)?
+                let (owned, reported) = api.offload.run(&request.user, work).await?;
+                requested = owned;
+                reported.map_err(unfinished)?
             }
         };
         if !consultation.goes_on(&mut round).await? {
-            return Ok(told);
+            return Ok(reported);
         }
     }
 }
@@ -94,28 +94,28 @@ pub(crate) fn enforce_now(
     if api.admission.policies.validating.is_empty() {
         return Ok(false);
     }
-    let (told, waits) = {
-        let asked = AdmissionRequest::new(api, request, &subject);
-        let all = cases(api, &api.admission.policies.validating, &asked);
+    let (reported, waits) = {
+        let requested = AdmissionRequest::new(api, request, &subject);
+        let all = cases(api, &api.admission.policies.validating, &requested);
         let (later, now): (Vec<Case>, Vec<Case>) =
-            all.into_iter().partition(|case| case.waits(&asked));
-        let judged = || judge(&asked, &now, EvaluationMode::WithTime).map_err(unfinished);
+            all.into_iter().partition(|case| case.waits(&requested));
+        let judged = || judge(&requested, &now, EvaluationMode::WithTime).map_err(unfinished);
         (request.consultation.settle_now(judged)?, !later.is_empty())
     };
-    settle(request, told)?;
+    settle(request, reported)?;
     Ok(waits)
 }
 
-fn settle(request: &mut ResourceRequest, told: PolicyOutcome) -> Result<(), Failure> {
-    for warning in told.warnings {
+fn settle(request: &mut ResourceRequest, reported: PolicyOutcome) -> Result<(), Failure> {
+    for warning in reported.warnings {
         request.warn(warning);
     }
-    request.annotations.extend(told.annotations);
-    if !told.failures.is_empty() {
-        let failures = Value::Array(told.failures).to_string();
+    request.annotations.extend(reported.annotations);
+    if !reported.failures.is_empty() {
+        let failures = Value::Array(reported.failures).to_string();
         request.annotations.push((FAILURES.to_owned(), failures));
     }
-    told.refusal.map_or(Ok(()), Err)
+    reported.refusal.map_or(Ok(()), Err)
 }
 
 /// With time nothing is too long; whatever is must not pass for allowed.
@@ -124,23 +124,23 @@ pub(super) fn unfinished(_: BudgetExceeded) -> Failure {
 }
 
 fn judge(
-    asked: &AdmissionRequest<'_>,
+    requested: &AdmissionRequest<'_>,
     cases: &[Case],
     pace: EvaluationMode,
 ) -> Result<PolicyOutcome, BudgetExceeded> {
-    let mut told = PolicyOutcome::default();
+    let mut reported = PolicyOutcome::default();
     for case in cases {
-        case.judge(asked, pace, &mut told)?;
+        case.judge(requested, pace, &mut reported)?;
     }
-    Ok(told)
+    Ok(reported)
 }
 
 impl Case {
     fn judge(
         &self,
-        asked: &AdmissionRequest<'_>,
+        requested: &AdmissionRequest<'_>,
         pace: EvaluationMode,
-        told: &mut PolicyOutcome,
+        reported: &mut PolicyOutcome,
     ) -> Result<(), BudgetExceeded> {
         let (policy, binding) = (self.policy(), self.binding());
         let params = match &self.params {
@@ -148,20 +148,20 @@ impl Case {
             Err(why) => {
                 if !policy.ignores_failures {
                     let message = format!("failed to configure binding: {why}");
-                    told.refuse(asked, policy, binding, &message, ("Invalid", 422));
+                    reported.refuse(requested, policy, binding, &message, ("Invalid", 422));
                 }
                 return Ok(());
             }
         };
-        let looked_at = asked.at(self.place);
+        let looked_at = requested.at(self.place);
         for params in params {
             let seen = EvaluationContext { params: params.as_ref(), ..looked_at.seen() };
             let verdict = evaluate(policy, seen, pace)?;
             for denial in &verdict.denials {
-                told.denial(asked, policy, binding, denial);
+                reported.denial(requested, policy, binding, denial);
             }
             for (key, value) in verdict.annotations {
-                told.annotate(format!("{}/{key}", policy.name), value);
+                reported.annotate(format!("{}/{key}", policy.name), value);
             }
         }
         Ok(())
@@ -171,19 +171,19 @@ impl Case {
 impl PolicyOutcome {
     fn denial(
         &mut self,
-        asked: &AdmissionRequest<'_>,
+        requested: &AdmissionRequest<'_>,
         policy: &CompiledPolicy,
         binding: &CompiledBinding,
         denial: &Denial,
     ) {
         let (message, how) = (&denial.message, (denial.reason, denial.code));
         if denial.always {
-            self.refuse(asked, policy, binding, message, how);
+            self.refuse(requested, policy, binding, message, how);
             return;
         }
         for action in &binding.actions {
             match action.as_str() {
-                "Deny" => self.refuse(asked, policy, binding, message, how),
+                "Deny" => self.refuse(requested, policy, binding, message, how),
                 "Warn" => self.warnings.push(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
                     policy.name, binding.name
@@ -200,7 +200,7 @@ impl PolicyOutcome {
     /// Refuses, in the words of the first that does.
     fn refuse(
         &mut self,
-        asked: &AdmissionRequest<'_>,
+        requested: &AdmissionRequest<'_>,
         policy: &CompiledPolicy,
         binding: &CompiledBinding,
         why: &str,
@@ -213,7 +213,7 @@ impl PolicyOutcome {
             "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {why}",
             policy.name, binding.name
         );
-        let mut failure = asked.forbidden(&message);
+        let mut failure = requested.forbidden(&message);
         failure.reason = reason.into();
         failure.code = code;
         let details = failure.details.as_deref().cloned().unwrap_or_default();

@@ -47,19 +47,19 @@ impl WebhookCall {
         hook: &Arc<Webhook>,
         mutating: bool,
     ) -> Result<Option<WebhookCall>, Failure> {
-        let mut asked = AdmissionRequest::new(api, request, subject);
-        if asked.is_exempt() {
+        let mut requested = AdmissionRequest::new(api, request, subject);
+        if requested.is_exempt() {
             return Ok(None);
         }
-        let Some(place) = asked.place(&hook.matching) else { return Ok(None) };
-        asked.convert_to(api, &request.user.name, place).await?;
-        let Some(asked) = applies(api, request, asked, place, hook).await? else {
+        let Some(place) = requested.place(&hook.matching) else { return Ok(None) };
+        requested.convert_to(api, &request.user.name, place).await?;
+        let Some(requested) = applies(api, request, requested, place, hook).await? else {
             return Ok(None);
         };
         let uid = api.chance.uid();
-        let looked_at = asked.at(place);
+        let looked_at = requested.at(place);
         let seen = looked_at.seen();
-        let body = if asked.is_dry_run() && !hook.knows_dry_run {
+        let body = if requested.is_dry_run() && !hook.knows_dry_run {
             let why = format!("admission webhook {:?} does not support dry run", hook.name);
             Err(Failure::bad_request(why))
         } else {
@@ -71,7 +71,7 @@ impl WebhookCall {
             Ok(review::request(version, &uid, about, (seen.new, seen.old)).into())
         };
         let object = seen.new.filter(|_| mutating);
-        let object = object.and_then(|object| Some((object.clone(), asked.shown(place)?)));
+        let object = object.and_then(|object| Some((object.clone(), requested.shown(place)?)));
         Ok(Some(WebhookCall {
             uid,
             body,
@@ -135,25 +135,25 @@ impl WebhookCall {
 async fn applies<'a>(
     api: &ApiServer,
     request: &ResourceRequest,
-    asked: AdmissionRequest<'a>,
+    requested: AdmissionRequest<'a>,
     place: usize,
     hook: &Arc<Webhook>,
 ) -> Result<Option<AdmissionRequest<'a>>, Failure> {
     if hook.conditions.conditions.is_empty() && hook.conditions.fault.is_none() {
-        return Ok(Some(asked));
+        return Ok(Some(requested));
     }
     let consultation = &request.consultation;
     consultation.forget();
-    let (mut asked, mut round) = (asked, 0);
+    let (mut requested, mut round) = (requested, 0);
     let held = loop {
         let hasty = {
-            let looked_at = asked.at(place);
+            let looked_at = requested.at(place);
             conditions_hold(&hook.conditions, looked_at.seen(), EvaluationMode::Hasty)
         };
         let held = match hasty {
             Ok(held) => held,
             Err(_) => {
-                let (owned, hook) = (asked.into_owned(), Arc::clone(hook));
+                let (owned, hook) = (requested.into_owned(), Arc::clone(hook));
                 let work = move || {
                     let held = {
                         let looked_at = owned.at(place);
@@ -162,8 +162,8 @@ async fn applies<'a>(
                     };
                     (owned, held)
                 };
-                let (owned, held) = api.aside.run(&request.user, work).await?;
-                asked = owned;
+                let (owned, held) = api.offload.run(&request.user, work).await?;
+                requested = owned;
                 let unfinished = |_| Failure::internal("a match condition did not come to an end");
                 held.map_err(unfinished)?
             }
@@ -173,9 +173,9 @@ async fn applies<'a>(
         }
     };
     match held {
-        Ok(true) => Ok(Some(asked)),
+        Ok(true) => Ok(Some(requested)),
         Ok(false) => Ok(None),
-        Err(why) => Err(asked.forbidden(&why)),
+        Err(why) => Err(requested.forbidden(&why)),
     }
 }
 

@@ -74,8 +74,8 @@ impl WatchResponse {
             let (conversions, served) =
                 (Arc::clone(&self.conversions), Arc::clone(&self.encoder.served));
             let part = part.to_vec();
-            let asked = async move { conversions.records(&user, &served, part).await };
-            let converted = self.wait_for(asked).await?;
+            let requested = async move { conversions.records(&user, &served, part).await };
+            let converted = self.wait_for(requested).await?;
             let selected = converted.into_iter().filter(|record| self.selection.matches(record));
             let added = |record| WatchEvent { kind: "ADDED", record, gone: None };
             let added: Vec<WatchEvent> = selected.map(added).collect();
@@ -93,10 +93,10 @@ impl WatchResponse {
     /// Waits for a webhook as long as there is somebody to tell.
     async fn wait_for<T>(
         &mut self,
-        asked: impl Future<Output = Result<T, Failure>> + Send,
+        requested: impl Future<Output = Result<T, Failure>> + Send,
     ) -> Option<T> {
         let answered = tokio::select! {
-            answered = asked => answered,
+            answered = requested => answered,
             () = self.outlet.closed() => return None,
             _ = self.stop.changed() => return None,
         };

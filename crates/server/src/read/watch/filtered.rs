@@ -17,12 +17,12 @@ use tenure_core::Revision;
 use tenure_machinery::Failure;
 use tenure_world::{Record, RevisionError, Watch, WatchEnded, World, WorldHandle};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::{
     BOOKMARK_EVERY, EndOfObject, WatchEvent, WatchRequest, WatchResponse, WatchStart, starts_after,
 };
 use crate::access::refusal;
+use crate::clock;
 use crate::read::list::expired;
 use crate::reference::{Forgotten, Then, Visibility, VisibilityChange};
 use crate::registry::ServedKind;
@@ -33,7 +33,7 @@ const COMMIT_MOST: Duration = Duration::from_secs(1);
 
 /// What a client sees of a collection, and what it was shown.
 pub(super) struct FilteredView {
-    sight: Visibility,
+    visibility: Visibility,
     world: WorldHandle,
     prefix: String,
     shown: BTreeMap<Arc<str>, Arc<Record>>,
@@ -45,7 +45,7 @@ pub(super) struct FilteredView {
     /// To be looked at again: they have changed after the state that was looked at.
     later: BTreeSet<Arc<str>>,
     /// Everything up to here is told.
-    told: Revision,
+    delivered: Revision,
     /// Whether it was looked through since the watch began.
     looked: bool,
 }
@@ -59,55 +59,71 @@ struct FilteredEvent {
 /// Begins a watch by one who sees a part.
 pub(super) async fn begin(
     world: &WorldHandle,
-    asked: &WatchRequest,
-    sight: Visibility,
+    requested: &WatchRequest,
+    visibility: Visibility,
     selection: &SelectionPredicate,
 ) -> Result<WatchStart, Failure> {
-    let prefix = asked.served.collection(&asked.namespace);
-    let moved = sight.movements();
-    let glass = |sight, shown, next, told| {
+    let prefix = requested.served.collection(&requested.namespace);
+    let moved = visibility.movements();
+    let filtered_view = |visibility, shown, next, delivered| {
         let (world, prefix, later) = (world.clone(), prefix.clone(), BTreeSet::new());
         let (doubtful, looked) = (BTreeMap::new(), false);
-        FilteredView { sight, world, prefix, shown, doubtful, next, moved, later, told, looked }
+        FilteredView {
+            visibility,
+            world,
+            prefix,
+            shown,
+            doubtful,
+            next,
+            moved,
+            later,
+            delivered,
+            looked,
+        }
     };
-    let Some(after) = starts_after(world, &asked.options) else {
+    let Some(after) = starts_after(world, &requested.options) else {
         // The moves are noted first: what changes while the state is looked at is looked at again.
-        let next = sight.end();
-        let state = asked.permit.newest(world, asked.options.revision).await?;
+        let next = visibility.end();
+        let state = requested.permit.newest(world, requested.options.revision).await?;
         let seen = state.range(&prefix, None);
-        let seen = seen.filter(|record| selection.matches(record) && sight.sees(record));
+        let seen = seen.filter(|record| selection.matches(record) && visibility.sees(record));
         let seen: Vec<Arc<Record>> = seen.cloned().collect();
         let forgotten = |gone: Forgotten| expired(state.revision(), gone.oldest);
-        let initial = sight.was_seen(&seen, state.revision()).map_err(forgotten)?;
+        let initial = visibility.was_seen(&seen, state.revision()).map_err(forgotten)?;
         let shown = initial.iter().map(|record| (Arc::clone(record.key()), Arc::clone(record)));
         let (shown, after) = (shown.collect(), state.revision());
-        let glass = Some(glass(sight, shown, next, after));
-        return Ok(WatchStart { initial, after, resumes: false, glass });
+        let filtered_view = Some(filtered_view(visibility, shown, next, after));
+        return Ok(WatchStart { initial, after, resumes: false, filtered_view });
     };
     let forgotten = |gone: Forgotten| expired(after, gone.oldest);
-    asked.permit.newest(world, Some(after)).await?;
+    requested.permit.newest(world, Some(after)).await?;
     let past = at(world, after)?;
-    let next = sight.number_after(after).map_err(forgotten)?;
+    let next = visibility.number_after(after).map_err(forgotten)?;
     let seen = past.range(&prefix, None);
-    let seen = seen.filter(|record| selection.matches(record) && sight.sees(record));
+    let seen = seen.filter(|record| selection.matches(record) && visibility.sees(record));
     let mut shown: BTreeMap<Arc<str>, Arc<Record>> =
         seen.map(|record| (Arc::clone(record.key()), Arc::clone(record))).collect();
     // What did not move until now was seen then as it is now, whenever that was looked at; the rest is put right.
-    let then = sight.then(after).map_err(forgotten)?;
+    let then = visibility.then(after).map_err(forgotten)?;
     for (target, was_seen) in &then.seen {
-        let key = asked.served.key(&target.namespace, &target.name);
+        let key = requested.served.key(&target.namespace, &target.name);
         let record = past.get(&key).filter(|record| *was_seen && selection.matches(record));
         match record {
             Some(record) => drop(shown.insert(Arc::clone(record.key()), Arc::clone(record))),
             None => drop(shown.remove(key.as_str())),
         }
     }
-    let mut glass = glass(sight, shown, next, after);
-    glass.doubtful = seen_between(world, &asked.served, &then, selection)?;
-    if asked.options.revision.is_some() {
-        glass.doubt_all_of(after);
+    let mut filtered_view = filtered_view(visibility, shown, next, after);
+    filtered_view.doubtful = seen_between(world, &requested.served, &then, selection)?;
+    if requested.options.revision.is_some() {
+        filtered_view.doubt_all_of(after);
     }
-    Ok(WatchStart { initial: Vec::new(), after, resumes: false, glass: Some(glass) })
+    Ok(WatchStart {
+        initial: Vec::new(),
+        after,
+        resumes: false,
+        filtered_view: Some(filtered_view),
+    })
 }
 
 /// What was seen at some time after the revision that the client names, and not at it.
@@ -140,17 +156,21 @@ fn at(world: &WorldHandle, revision: Revision) -> Result<Arc<World>, Failure> {
 
 impl WatchResponse {
     /// As [`WatchResponse::follow`], for one who sees a part.
-    pub(super) async fn follow_filtered(&mut self, cursor: &mut Watch, mut glass: FilteredView) {
-        let mut bookmark_at = Instant::now() + BOOKMARK_EVERY;
+    pub(super) async fn follow_filtered(
+        &mut self,
+        cursor: &mut Watch,
+        mut filtered_view: FilteredView,
+    ) {
+        let mut bookmark_at = clock::timer_instant() + BOOKMARK_EVERY;
         loop {
-            let before = glass.told;
-            let (bookmark, ends) = if glass.is_current() {
+            let before = filtered_view.delivered;
+            let (bookmark, ends) = if filtered_view.is_current() {
                 tokio::select! {
                     ready = cursor.ready() => match ready {
                         Ok(()) | Err(WatchEnded::Compacted { .. }) => (false, false),
                         Err(WatchEnded::Stopped) => return,
                     },
-                    () = changed(glass.moved.as_mut()) => (false, false),
+                    () = changed(filtered_view.moved.as_mut()) => (false, false),
                     () = self.hold.changed() => (false, false),
                     () = tokio::time::sleep_until(bookmark_at), if self.bookmarks => (true, false),
                     () = tokio::time::sleep_until(self.deadline) => (self.bookmarks, true),
@@ -163,20 +183,20 @@ impl WatchResponse {
             } else {
                 (false, false)
             };
-            let told = match self.look(cursor, &mut glass).await {
-                Ok(told) => told,
+            let delivered = match self.look(cursor, &mut filtered_view).await {
+                Ok(delivered) => delivered,
                 Err(failure) => return self.fail(&failure).await,
             };
             if !self.is_permitted().await {
                 return;
             }
             // An object that comes into sight has an old version; a client must not go on from there.
-            let goes_back = told.iter().any(|told| told.at <= before);
+            let goes_back = delivered.iter().any(|delivered| delivered.at <= before);
             let bookmark = (bookmark || (goes_back && self.bookmarks)).then(|| {
-                bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                (glass.told, false)
+                bookmark_at = clock::timer_instant() + BOOKMARK_EVERY;
+                (filtered_view.delivered, false)
             });
-            let events = told.into_iter().map(|told| told.event).collect();
+            let events = delivered.into_iter().map(|delivered| delivered.event).collect();
             let Some(events) = self.converted_events(events).await else { return };
             if self.tell(events, bookmark).await.is_none() {
                 return;
@@ -191,57 +211,64 @@ impl WatchResponse {
     async fn look(
         &self,
         cursor: &mut Watch,
-        glass: &mut FilteredView,
+        filtered_view: &mut FilteredView,
     ) -> Result<Vec<FilteredEvent>, Failure> {
-        glass.looked = true;
-        let mut keys = std::mem::take(&mut glass.later);
+        filtered_view.looked = true;
+        let mut keys = std::mem::take(&mut filtered_view.later);
         // A commit moves sights before others see its state: what it takes away is told with its revision.
         let state = loop {
-            let (state, moved) = self.gather(cursor, glass, &mut keys)?;
-            if moved <= state.revision() || !glass.world.wait_for(moved, COMMIT_MOST).await {
+            let (state, moved) = self.gather(cursor, filtered_view, &mut keys)?;
+            if moved <= state.revision() || !filtered_view.world.wait_for(moved, COMMIT_MOST).await
+            {
                 break state;
             }
         };
-        if !glass.sight.holds() {
-            return Err(refusal(glass.sight.user(), &glass.sight.request_attributes()));
+        if !filtered_view.visibility.holds() {
+            return Err(refusal(
+                filtered_view.visibility.user(),
+                &filtered_view.visibility.request_attributes(),
+            ));
         }
-        glass.told = state.revision();
-        let mut told = Vec::new();
+        filtered_view.delivered = state.revision();
+        let mut delivered = Vec::new();
         for key in keys {
             let is = state.get(&key).filter(|record| self.selection.matches(record));
-            let is = is.filter(|record| glass.sight.sees(record)).cloned();
-            glass.tell(key, is, &mut told);
+            let is = is.filter(|record| filtered_view.visibility.sees(record)).cloned();
+            filtered_view.tell(key, is, &mut delivered);
         }
-        told.sort_by_key(|told| told.at);
-        Ok(told)
+        delivered.sort_by_key(|delivered| delivered.at);
+        Ok(delivered)
     }
 
     /// Adds what may have changed; the state to look at it in, and one that has everything that moved.
     fn gather(
         &self,
         cursor: &mut Watch,
-        glass: &mut FilteredView,
+        filtered_view: &mut FilteredView,
         keys: &mut BTreeSet<Arc<str>>,
     ) -> Result<(Arc<World>, Revision), Failure> {
         // In this order: everything up to the state is then behind the cursor and among the moves.
-        let state = glass.world.current();
+        let state = filtered_view.world.current();
         loop {
             match cursor.try_next() {
                 Ok(Some(change)) => {
                     if change.revision > state.revision() {
-                        glass.later.insert(Arc::clone(&change.key));
+                        filtered_view.later.insert(Arc::clone(&change.key));
                     }
                     keys.insert(Arc::clone(&change.key));
                 }
                 Ok(None) | Err(WatchEnded::Stopped) => break,
-                Err(WatchEnded::Compacted { oldest }) => return Err(expired(glass.told, oldest)),
+                Err(WatchEnded::Compacted { oldest }) => {
+                    return Err(expired(filtered_view.delivered, oldest));
+                }
             }
         }
-        if let Some(moved) = glass.moved.as_mut() {
+        if let Some(moved) = filtered_view.moved.as_mut() {
             moved.borrow_and_update();
         }
-        let forgotten = |gone: Forgotten| expired(glass.told, gone.oldest);
-        let (moved, of) = glass.sight.moved(&mut glass.next).map_err(forgotten)?;
+        let forgotten = |gone: Forgotten| expired(filtered_view.delivered, gone.oldest);
+        let (moved, of) =
+            filtered_view.visibility.moved(&mut filtered_view.next).map_err(forgotten)?;
         match moved {
             VisibilityChange::Some(targets) => {
                 let served = &self.encoder.served;
@@ -249,8 +276,8 @@ impl WatchResponse {
                 keys.extend(of);
             }
             VisibilityChange::All => {
-                keys.extend(glass.shown.keys().cloned());
-                let all = state.range(&glass.prefix, None);
+                keys.extend(filtered_view.shown.keys().cloned());
+                let all = state.range(&filtered_view.prefix, None);
                 keys.extend(all.map(|record| Arc::clone(record.key())));
             }
         }
@@ -282,7 +309,7 @@ impl FilteredView {
     }
 
     /// Compares what is seen of an object with what was shown.
-    fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, told: &mut Vec<FilteredEvent>) {
+    fn tell(&mut self, key: Arc<str>, is: Option<Arc<Record>>, delivered: &mut Vec<FilteredEvent>) {
         let was = self.shown.get(&key).cloned();
         let doubtful = self.doubtful.remove(&key);
         let shown = |kind, record: &Arc<Record>| {
@@ -298,22 +325,22 @@ impl FilteredView {
             },
         };
         match (was, is) {
-            (None, None) => told.extend(doubtful.map(|record| gone(record, self.told))),
+            (None, None) => delivered.extend(doubtful.map(|record| gone(record, self.delivered))),
             (None, Some(is)) => {
-                told.push(shown("ADDED", &is));
+                delivered.push(shown("ADDED", &is));
                 self.shown.insert(key, is);
             }
             (Some(was), None) => {
-                told.push(gone(was, self.told));
+                delivered.push(gone(was, self.delivered));
                 self.shown.remove(&key);
             }
             (Some(was), Some(is)) if was.uid() != is.uid() => {
                 let at = is.revision();
-                told.extend([gone(was, at), shown("ADDED", &is)]);
+                delivered.extend([gone(was, at), shown("ADDED", &is)]);
                 self.shown.insert(key, is);
             }
             (Some(was), Some(is)) if was.revision() != is.revision() => {
-                told.push(shown("MODIFIED", &is));
+                delivered.push(shown("MODIFIED", &is));
                 self.shown.insert(key, is);
             }
             (Some(_), Some(_)) => {}

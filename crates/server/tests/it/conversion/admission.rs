@@ -8,24 +8,24 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
 /// An admission webhook that notes what it sees, and patches it so.
-async fn hook(patch: Value) -> (HttpsServer, Arc<Mutex<Vec<Value>>>) {
-    let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let noted = Arc::clone(&seen);
-    let server = HttpsServer::start(HttpsSettings::default(), move |request| {
-        let review: Value = serde_json::from_slice(request.body()).unwrap();
+async fn hook(patch: Value) -> ReviewServer {
+    ReviewServer::start(move |review| {
         let mut response = json!({ "uid": review["request"]["uid"], "allowed": true });
         if !patch.is_null() {
             response["patch"] = STANDARD.encode(patch.to_string()).into();
             response["patchType"] = "JSONPatch".into();
         }
-        noted.lock().unwrap().push(review["request"].clone());
         let whole = json!({
             "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response,
         });
-        async move { Response::new(whole.to_string().into()) }
+        Response::new(whole.to_string().into())
     })
-    .await;
-    (server, seen)
+    .await
+}
+
+/// What it was asked since this was looked at last.
+fn requests(hook: &ReviewServer) -> Vec<Value> {
+    hook.take().into_iter().map(|review| review.body["request"].clone()).collect()
 }
 
 /// A configuration about one version of routes, also under their other names.
@@ -43,12 +43,12 @@ fn configuration(server: &HttpsServer, version: &str) -> Value {
 async fn r161_a_webhook_changes_an_object_in_the_version_that_it_knows() {
     let (house, _converter) = routes("v1").await;
     let patch = json!([{ "op": "replace", "path": "/spec/port", "value": 443 }]);
-    let (server, seen) = hook(patch).await;
-    house.made(MUTATING, configuration(&server, "v2")).await;
+    let hook = hook(patch).await;
+    house.made(MUTATING, configuration(&hook.server, "v2")).await;
     let made = house.made(V1, first("a", "here:80")).await;
     assert_eq!(made["spec"], json!({ "address": "here:443" }));
     assert_eq!(house.get(&format!("{V2}/a")).await.with(200)["spec"]["port"], 443);
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let seen = requests(&hook);
     assert_eq!(seen[0]["object"]["spec"], json!({ "host": "here", "port": 80 }));
     assert_eq!(seen[0]["kind"]["version"], "v2");
     assert_eq!(seen[0]["requestKind"]["version"], "v1");
@@ -58,15 +58,15 @@ async fn r161_a_webhook_changes_an_object_in_the_version_that_it_knows() {
 async fn r161_a_webhook_works_with_a_different_stored_version() {
     let (house, _converter) = routes("v1").await;
     let patch = json!([{ "op": "add", "path": "/spec/old", "value": "patched" }]);
-    let (server, seen) = hook(patch).await;
+    let hook = hook(patch).await;
     house.made(V1, first("a", "here:80")).await;
-    house.made(MUTATING, configuration(&server, "v1")).await;
+    house.made(MUTATING, configuration(&hook.server, "v1")).await;
     store_as(&house, "v2").await;
     let path = format!("{V1}/a");
     let changed = house.merge(&path, json!({ "metadata": { "labels": { "a": "b" } } })).await;
     // Version 2 knows no such field: what the webhook added is not kept.
     assert_eq!(changed.with(200)["spec"], json!({ "address": "here:80" }));
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let seen = requests(&hook);
     assert_eq!(seen[0]["oldObject"]["apiVersion"], "example.com/v1");
     assert_eq!(seen[0]["object"]["metadata"]["labels"], json!({ "a": "b" }));
 }
@@ -74,15 +74,15 @@ async fn r161_a_webhook_works_with_a_different_stored_version() {
 #[tokio::test]
 async fn r161_nothing_passes_that_a_webhook_cannot_be_shown() {
     let (house, converter) = routes("v1").await;
-    let (server, seen) = hook(Value::Null).await;
-    house.made(VALIDATING, configuration(&server, "v2")).await;
+    let hook = hook(Value::Null).await;
+    house.made(VALIDATING, configuration(&hook.server, "v2")).await;
     converter.breaks();
     fails(house.post(V1, first("a", "here:80")).await, "out of order");
-    assert!(seen.lock().unwrap().is_empty());
+    assert!(hook.seen().is_empty());
     converter.works();
     house.made(V1, first("a", "here:80")).await;
     house.delete(&format!("{V1}/a")).await.with(200);
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let seen = requests(&hook);
     assert_eq!(seen[0]["object"]["spec"]["host"], "here");
     assert_eq!(seen[1]["operation"], "DELETE");
     assert_eq!(seen[1]["oldObject"]["spec"]["host"], "here");

@@ -159,7 +159,7 @@ async fn r129_the_first_known_version_of_reviews_is_spoken() {
 async fn r129_the_server_must_prove_who_it_is() {
     let (house, converter) = one_route().await;
     let other = Converter::start().await;
-    let bundle = STANDARD.encode(&other.server.authority);
+    let bundle = STANDARD.encode(&other.reviews.server.authority);
     let change = json!({ "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": bundle } } } } });
     house.merge(DEFINITION, change).await.with(200);
     fails(house.get(&format!("{V2}/a")).await, "failed: Post \"https://127.0.0.1:");

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use tenure_https::{HttpsServer, HttpsSettings};
+use tenure_https::{HttpsServer, HttpsSettings, ReviewServer};
 
 use crate::house::*;
 
@@ -30,26 +30,18 @@ type Answering = Box<dyn Fn(&Value) -> Response<Bytes> + Send + Sync>;
 
 /// A conversion webhook that runs, with all reviews that it was sent.
 pub struct Converter {
-    pub server: HttpsServer,
-    seen: Arc<Mutex<Vec<Value>>>,
+    pub reviews: ReviewServer,
     answering: Arc<Mutex<Answering>>,
 }
 
 impl Converter {
     /// One that knows both versions of routes.
     pub async fn start() -> Converter {
-        let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
         let answering: Arc<Mutex<Answering>> =
             Arc::new(Mutex::new(Box::new(|review| done(review, each(review)))));
-        let (noted, asked) = (Arc::clone(&seen), Arc::clone(&answering));
-        let server = HttpsServer::start(HttpsSettings::default(), move |request| {
-            let review: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-            let answered = asked.lock().unwrap()(&review);
-            noted.lock().unwrap().push(review);
-            async move { answered }
-        })
-        .await;
-        Converter { server, seen, answering }
+        let current = Arc::clone(&answering);
+        let reviews = ReviewServer::start(move |review| current.lock().unwrap()(review)).await;
+        Converter { reviews, answering }
     }
 
     /// From now on it answers so.
@@ -78,8 +70,7 @@ impl Converter {
 
     /// What it was asked since this was looked at last: the requests of the reviews.
     pub fn asked(&self) -> Vec<Value> {
-        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
-        seen.into_iter().map(|review| review["request"].clone()).collect()
+        self.reviews.take().into_iter().map(|review| review.body["request"].clone()).collect()
     }
 
     /// How often it was asked since that was looked at last.
@@ -92,8 +83,8 @@ impl Converter {
         json!({ "strategy": "Webhook", "webhook": {
             "conversionReviewVersions": ["v1", "v1beta1"],
             "clientConfig": {
-                "url": self.server.url("/convert"),
-                "caBundle": STANDARD.encode(&self.server.authority),
+                "url": self.reviews.server.url("/convert"),
+                "caBundle": STANDARD.encode(&self.reviews.server.authority),
             },
         } })
     }

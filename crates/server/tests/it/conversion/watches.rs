@@ -110,7 +110,7 @@ async fn r115_a_watch_ends_when_somebody_else_converts() {
     let (house, converter) = routes("v1").await;
     let mut watch = house.watch(&format!("{V2}?watch=1")).await;
     let mut stanza = converter.stanza();
-    stanza["webhook"]["clientConfig"]["url"] = converter.server.url("/other").into();
+    stanza["webhook"]["clientConfig"]["url"] = converter.reviews.server.url("/other").into();
     house.merge(DEFINITION, json!({ "spec": { "conversion": stanza } })).await.with(200);
     assert_eq!(watch.next().await, None);
 }

@@ -81,7 +81,7 @@ pub struct AccessFailure {
 #[derive(Clone, Debug, Default)]
 pub struct AccessCoverage {
     /// Which of the offered ones, by their place.
-    pub asked: BTreeSet<usize>,
+    pub requests: BTreeSet<usize>,
     /// How many decisions there were.
     pub decisions: u64,
     /// How many of them allowed something.
@@ -95,7 +95,7 @@ pub struct AccessCoverage {
 impl AccessCoverage {
     /// Takes in what another run has seen.
     pub fn merge(&mut self, other: AccessCoverage) {
-        self.asked.extend(other.asked);
+        self.requests.extend(other.requests);
         self.decisions += other.decisions;
         self.allowed += other.allowed;
         self.creations += other.creations;
@@ -105,7 +105,7 @@ impl AccessCoverage {
     /// What of the built-in resources, their subresources and verbs was never asked about.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let rows = OFFERED.iter().enumerate().filter(|(place, _)| !self.asked.contains(place));
+        let rows = OFFERED.iter().enumerate().filter(|(place, _)| !self.requests.contains(place));
         let line = |(_, (group, resource, below, verb)): (usize, &ResourceVerb)| {
             format!("{verb} {resource}.{group}/{below}")
         };
@@ -230,15 +230,15 @@ impl<S: System> AccessSimulation<'_, S> {
         self.compare(decided, wanted, || format!("{person:?} {request:?} ({meant:?})"))
     }
 
-    fn note(&mut self, asked: &ModelAttributes) {
-        let ModelAttributes::Resource { verb, group, resource, subresource, .. } = asked else {
+    fn note(&mut self, requests: &ModelAttributes) {
+        let ModelAttributes::Resource { verb, group, resource, subresource, .. } = requests else {
             return;
         };
         let wanted = [group, resource, subresource, verb];
         let found = OFFERED.binary_search_by(|(group, resource, below, verb)| {
             [group, resource, below, verb].cmp(&wanted)
         });
-        self.seen.asked.extend(found);
+        self.seen.requests.extend(found);
     }
 
     fn compare(
@@ -269,19 +269,19 @@ impl<S: System> AccessSimulation<'_, S> {
         let probes: Vec<(Person, ModelAttributes)> =
             (0..PROBES).map(|_| (self.draw.person(), self.draw.probe(&self.model))).collect();
         let may = |model: &Model| -> Vec<bool> {
-            probes.iter().map(|(person, asked)| model.allows(person, asked)).collect()
+            probes.iter().map(|(person, requests)| model.allows(person, requests)).collect()
         };
         let before = may(&self.model);
         let licensed = self.model.is_licensed(&person, &change);
         let held: Vec<bool> =
-            probes.iter().map(|(_, asked)| self.model.allows(&person, asked)).collect();
+            probes.iter().map(|(_, requests)| self.model.allows(&person, requests)).collect();
         self.put(&change.new);
         let after = may(&self.model);
-        for (place, (gainer, asked)) in probes.iter().enumerate() {
+        for (place, (gainer, requests)) in probes.iter().enumerate() {
             let gained = after[place] && !before[place];
             if gained && !held[place] && !licensed {
                 return Err(format!(
-                    "{person:?} hands {gainer:?} what they do not hold, {asked:?}, by {change:?}"
+                    "{person:?} hands {gainer:?} what they do not hold, {requests:?}, by {change:?}"
                 ));
             }
         }

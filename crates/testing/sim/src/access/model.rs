@@ -174,9 +174,9 @@ impl ModelRule {
         value
     }
 
-    fn allows(&self, asked: &ModelAttributes) -> bool {
+    fn allows(&self, requests: &ModelAttributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
-        match asked {
+        match requests {
             ModelAttributes::Malformed => false,
             ModelAttributes::Path { verb, path } => {
                 has(&self.verbs, verb)
@@ -364,22 +364,22 @@ impl Model {
 
     /// Whether somebody may do it.
     #[must_use]
-    pub fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
-        let namespace = match asked {
+    pub fn allows(&self, person: &Person, requests: &ModelAttributes) -> bool {
+        let namespace = match requests {
             ModelAttributes::Malformed => return false,
             ModelAttributes::Path { .. } => "",
             ModelAttributes::Resource { namespace, .. } => namespace,
         };
-        is_master(person) || self.held(person, namespace).iter().any(|rule| rule.allows(asked))
+        is_master(person) || self.held(person, namespace).iter().any(|rule| rule.allows(requests))
     }
 
     /// Whether a request is let through, and whether it would create by updating.
     #[must_use]
     pub fn decide(&self, person: &Person, request: &SimulatedRequest) -> (bool, bool) {
-        let asked = line::attributes(&request.method, &request.target);
-        let creates = !request.exists && asked.creates_where_absent(request.applies);
-        let mut allowed = self.allows(person, &asked);
-        let mut creation = asked;
+        let requests = line::attributes(&request.method, &request.target);
+        let creates = !request.exists && requests.creates_where_absent(request.applies);
+        let mut allowed = self.allows(person, &requests);
+        let mut creation = requests;
         if let (true, ModelAttributes::Resource { verb, .. }) = (creates, &mut creation) {
             "create".clone_into(verb);
             allowed = allowed && self.allows(person, &creation);
@@ -438,7 +438,7 @@ impl Model {
                 ("bind", resource, &binding.namespace, binding.role.1.as_str())
             }
         };
-        let asked = ModelAttributes::Resource {
+        let requests = ModelAttributes::Resource {
             verb: verb.to_owned(),
             group: ROLES.to_owned(),
             resource: resource.to_owned(),
@@ -446,7 +446,7 @@ impl Model {
             namespace: namespace.clone(),
             name: name.to_owned(),
         };
-        self.allows(person, &asked)
+        self.allows(person, &requests)
     }
 }
 

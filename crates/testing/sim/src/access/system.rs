@@ -15,20 +15,20 @@ pub trait System {
     /// What a request line asks for.
     fn attributes(&self, method: &str, target: &str) -> ModelAttributes;
     /// Whether somebody may do it.
-    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool;
+    fn allows(&self, person: &Person, requests: &ModelAttributes) -> bool;
     /// What must be allowed beside it when it turns out to create.
-    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes>;
+    fn to_create(&self, requests: &ModelAttributes) -> Option<ModelAttributes>;
     /// Whether somebody may write a role or binding.
     fn may_write(&self, person: &Person, change: &RbacWrite) -> bool;
 
     /// Whether a request is let through.
     fn decide(&self, person: &Person, request: &SimulatedRequest) -> bool {
-        let asked = self.attributes(&request.method, &request.target);
-        if !self.allows(person, &asked) {
+        let requests = self.attributes(&request.method, &request.target);
+        if !self.allows(person, &requests) {
             return false;
         }
-        let creates = !request.exists && asked.creates_where_absent(request.applies);
-        let needed = if creates { self.to_create(&asked) } else { None };
+        let creates = !request.exists && requests.creates_where_absent(request.applies);
+        let needed = if creates { self.to_create(&requests) } else { None };
         needed.is_none_or(|needed| self.allows(person, &needed))
     }
 }
@@ -94,14 +94,14 @@ impl System for Real {
         }
     }
 
-    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
+    fn allows(&self, person: &Person, requests: &ModelAttributes) -> bool {
         let who = Requester { user: &person.user, groups: &person.groups };
-        let Some(asked) = question(asked) else { return false };
-        who.is_master() || self.rbac.allows(&who, &asked).is_allowed()
+        let Some(requests) = question(requests) else { return false };
+        who.is_master() || self.rbac.allows(&who, &requests).is_allowed()
     }
 
-    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes> {
-        question(asked)?.to_create().map(answer)
+    fn to_create(&self, requests: &ModelAttributes) -> Option<ModelAttributes> {
+        question(requests)?.to_create().map(answer)
     }
 
     fn may_write(&self, person: &Person, change: &RbacWrite) -> bool {
@@ -110,15 +110,15 @@ impl System for Real {
         let new = change.new.to_object();
         let path_name = if old.is_some() { change.new.place().1 } else { "" };
         let write = RoleWrite { old: old.as_ref(), new: &new, restated: true, path_name };
-        let may = |asked: &RequestAttributes<'_>| {
-            who.is_master() || self.rbac.allows(&who, asked).is_allowed()
+        let may = |requests: &RequestAttributes<'_>| {
+            who.is_master() || self.rbac.allows(&who, requests).is_allowed()
         };
         self.rbac.check_write(&who, &write, may).is_ok()
     }
 }
 
-fn question(asked: &ModelAttributes) -> Option<RequestAttributes<'_>> {
-    Some(match asked {
+fn question(requests: &ModelAttributes) -> Option<RequestAttributes<'_>> {
+    Some(match requests {
         ModelAttributes::Malformed => return None,
         ModelAttributes::Path { verb, path } => RequestAttributes::Path { verb, path },
         ModelAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
@@ -127,9 +127,9 @@ fn question(asked: &ModelAttributes) -> Option<RequestAttributes<'_>> {
     })
 }
 
-fn answer(asked: RequestAttributes<'_>) -> ModelAttributes {
+fn answer(requests: RequestAttributes<'_>) -> ModelAttributes {
     let own = str::to_owned;
-    match asked {
+    match requests {
         RequestAttributes::Path { verb, path } => {
             ModelAttributes::Path { verb: own(verb), path: own(path) }
         }

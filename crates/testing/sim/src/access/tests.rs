@@ -70,12 +70,12 @@ impl System for Faulty {
         read
     }
 
-    fn allows(&self, person: &Person, asked: &ModelAttributes) -> bool {
-        self.real.allows(person, asked)
+    fn allows(&self, person: &Person, requests: &ModelAttributes) -> bool {
+        self.real.allows(person, requests)
     }
 
-    fn to_create(&self, asked: &ModelAttributes) -> Option<ModelAttributes> {
-        if self.fault == Fault::CreateByUpdate { None } else { self.real.to_create(asked) }
+    fn to_create(&self, requests: &ModelAttributes) -> Option<ModelAttributes> {
+        if self.fault == Fault::CreateByUpdate { None } else { self.real.to_create(requests) }
     }
 
     fn may_write(&self, person: &Person, change: &RbacWrite) -> bool {
@@ -170,8 +170,8 @@ fn r158_what_a_label_hands_on_is_seen_without_asking_who_may_write() {
         ..ModelBinding::default()
     }));
     let u = Person { user: "u".to_owned(), groups: Vec::new() };
-    let asked = line::attributes("GET", "/api/v1/secrets/a");
-    assert!(!model.allows(&u, &asked));
+    let requests = line::attributes("GET", "/api/v1/secrets/a");
+    assert!(!model.allows(&u, &requests));
     model.put(RbacObject::Role(role("strong", &[("to-view", "true")], None, "get")));
-    assert!(model.allows(&u, &asked));
+    assert!(model.allows(&u, &requests));
 }
