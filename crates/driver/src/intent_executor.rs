@@ -190,12 +190,12 @@ impl IntentExecutor {
                 Ok(scale.name().to_owned())
             }
             Act::Touch { path, name } => {
-                let client = InternalClient::new(&self.door, self.actor.account);
+                let client = InternalClient::new(&self.writer, self.actor.account);
                 client.merge(self.actor.manager, &path, &json!({})).await?;
                 Ok(name)
             }
             Act::RemoveElsewhere { path, name, uid } => {
-                let client = InternalClient::new(&self.door, self.actor.account);
+                let client = InternalClient::new(&self.writer, self.actor.account);
                 let mut options = json!({
                     "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
                 });

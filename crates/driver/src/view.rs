@@ -487,7 +487,7 @@ impl ClusterView for Eyes<'_> {
     }
 
     fn resource_place(&self, group: &str, plural: &str) -> Option<ResourcePlace> {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let served = stored_resource(&kinds, group, plural)?;
         let root = if group.is_empty() { "/api" } else { "/apis" };
         let version = format!("{root}/{}", served.api_version);
@@ -501,7 +501,7 @@ impl ClusterView for Eyes<'_> {
         after: Option<(&str, &str)>,
         most: usize,
     ) -> Vec<(String, String)> {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let Some(served) = stored_resource(&kinds, group, plural) else { return Vec::new() };
         let after = after.map(|(namespace, name)| served.key(namespace, name));
         let records = self.world.range(&served.prefix, after.as_deref()).take(most);
@@ -514,7 +514,7 @@ impl ClusterView for Eyes<'_> {
         &self,
         such: &dyn Fn(&[ObjectOwner]) -> bool,
     ) -> Vec<(AnyObject, Vec<ObjectOwner>)> {
-        let kinds = self.door.kinds();
+        let kinds = self.writer.kinds();
         let owned = self.world.range("/registry/", None).filter(|record| {
             record.owners().len() > 0 && !record.deleting()
         });

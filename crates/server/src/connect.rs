@@ -166,7 +166,7 @@ where
         .filter(|_| !path.deeper || call.subresource.is_proxy())
         .ok_or_else(no_such_resource)?;
     check_path(served, path)?;
-    let taken = if call.door.is_proxy() {
+    let taken = if call.subresource.is_proxy() {
         PROXY_METHODS.contains(method)
     } else {
         offers(served, path, call.line.verb(), method)

@@ -56,7 +56,7 @@ pub(crate) fn respond(
 ) -> Response<Body> {
     let media = parts.media();
     if let Some(left) = size.filter(|_| !gzip) {
-        let begin = Instant::now();
+        let begin = clock::timer_instant();
         let body = CopiedListBody { parts, left, begin, taken: begin, in_a_row: 0 };
         let response = response::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
         return BudgetedBody::held(response, charge);
@@ -149,9 +149,9 @@ async fn send(
 struct CopiedListBody {
     parts: ListEncoder,
     left: u64,
-    begin: Instant,
+    begin: tokio::time::Instant,
     /// When the last part was taken.
-    taken: Instant,
+    taken: tokio::time::Instant,
     /// How many parts were given without a look at other work of this thread.
     in_a_row: usize,
 }
@@ -170,7 +170,7 @@ impl http_body::Body for CopiedListBody {
             return Poll::Pending;
         }
         self.in_a_row += 1;
-        let now = Instant::now();
+        let now = clock::timer_instant();
         if now - self.begin > LONGEST || now - self.taken > STALLED {
             return Poll::Ready(Some(Err(io::Error::other(CUT_OFF))));
         }
