@@ -41,7 +41,8 @@ fn answer(fishes: &mut Vec<Value>, asked: &Asked) -> Response<StreamedBody> {
         let text = |member: &str| fish["metadata"][member].as_str().unwrap().to_owned();
         format!("{V1}/namespaces/{}/fishes/{}", text("namespace"), text("name"))
     };
-    let list = |items: Vec<&Value>| text(200, json!({"kind": "FishList", "items": items}).to_string());
+    let list =
+        |items: Vec<&Value>| text(200, json!({"kind": "FishList", "items": items}).to_string());
     let collection = path.strip_suffix("/fishes");
     if let Some(within) = collection {
         let inside = |fish: &&Value| at(fish).starts_with(&format!("{within}/"));
@@ -92,9 +93,7 @@ async fn r131h_owners_and_dependents_of_different_servers_are_collected() {
         fish("default", "kept", by_map(&map["metadata"]["uid"])),
         fish("default", "lost", by_map(&json!("another"))),
     ]));
-    let by_fish = |name: &str| {
-        json!({"apiVersion": "fish.example/v1", "kind": "Fish", "name": name, "uid": format!("uid-{name}")})
-    };
+    let by_fish = |name: &str| json!({"apiVersion": "fish.example/v1", "kind": "Fish", "name": name, "uid": format!("uid-{name}")});
     for (name, owner) in [("of-kept", "kept"), ("of-gone", "gone")] {
         let mut body = named(name);
         body["metadata"]["ownerReferences"] = json!([by_fish(owner)]);

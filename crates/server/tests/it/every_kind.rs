@@ -139,7 +139,9 @@ async fn life(house: &House, row: &Kind) {
             && object["metadata"]["name"] == made[0]["metadata"]["name"]
             && mark.is_none_or(|mark| object["metadata"]["annotations"][mark] == "true")
     };
-    for (of, mark) in [("ADDED", None), ("MODIFIED", Some("patched")), ("MODIFIED", Some("updated"))] {
+    for (of, mark) in
+        [("ADDED", None), ("MODIFIED", Some("patched")), ("MODIFIED", Some("updated"))]
+    {
         while !seen(&watch.next().await.unwrap(), of, mark) {}
     }
     release(house, &path).await;

@@ -45,6 +45,7 @@ mod invalid_fields;
 mod legacy_tokens;
 mod limits;
 mod list;
+mod lives;
 mod members;
 mod mutating_policies;
 mod namespaces;
