@@ -505,9 +505,7 @@ impl ClusterView for Eyes<'_> {
         let Some(served) = stored_resource(&kinds, group, plural) else { return Vec::new() };
         let after = after.map(|(namespace, name)| served.key(namespace, name));
         let records = self.world.range(&served.prefix, after.as_deref()).take(most);
-        records
-            .map(|record| (record.namespace().to_owned(), record.name().to_owned()))
-            .collect()
+        records.map(|record| (record.namespace().to_owned(), record.name().to_owned())).collect()
     }
 
     fn owned_objects(
@@ -515,9 +513,10 @@ impl ClusterView for Eyes<'_> {
         such: &dyn Fn(&[ObjectOwner]) -> bool,
     ) -> Vec<(AnyObject, Vec<ObjectOwner>)> {
         let kinds = self.writer.kinds();
-        let owned = self.world.range("/registry/", None).filter(|record| {
-            record.owners().len() > 0 && !record.deleting()
-        });
+        let owned = self
+            .world
+            .range("/registry/", None)
+            .filter(|record| record.owners().len() > 0 && !record.deleting());
         let read = |record: &Arc<Record>| {
             let of = |owner: Owner<'_>| ObjectOwner {
                 api_version: owner.api_version.to_owned(),

@@ -36,7 +36,12 @@ pub const IGNORED: &[IgnoredMember] = &[
     member("api.core.v1.EmptyDirVolumeSource", "mode", &[], "the folder is open to everybody"),
     member("api.core.v1.GRPCAction", "mode", &[], "probes connect without TLS"),
     member("api.core.v1.HTTPGetAction", "protocol", &[], "probes speak HTTP/1.1"),
-    member("api.core.v1.NodeSpec", "podPreemptionPolicy", &[], "preemption is the same on all nodes"),
+    member(
+        "api.core.v1.NodeSpec",
+        "podPreemptionPolicy",
+        &[],
+        "preemption is the same on all nodes",
+    ),
     member(
         "api.core.v1.PersistentVolumeClaimSpec",
         "volumeAttributesClassName",
@@ -76,7 +81,12 @@ pub const IGNORED: &[IgnoredMember] = &[
     member("api.core.v1.ServiceSpec", "loadBalancerSourceRanges", &[], NO_TRAFFIC),
     member("api.core.v1.ServiceSpec", "sessionAffinity", &["None"], NO_TRAFFIC),
     member("api.core.v1.ServiceSpec", "trafficDistribution", &[], NO_TRAFFIC),
-    member("api.core.v1.VolumeMount", "bindMountOptions", &[], "mounts have no options of their own"),
+    member(
+        "api.core.v1.VolumeMount",
+        "bindMountOptions",
+        &[],
+        "mounts have no options of their own",
+    ),
     member(
         "api.core.v1.VolumeMount",
         "recursiveReadOnly",

@@ -133,7 +133,8 @@ fn objects(
             let going = object.str_at(&["metadata", "deletionTimestamp"]).is_some();
             if !going && all_absent(asked, object.namespace(), &owners) == Ok(true) {
                 let (name, space) = (escaped(object.name()), escaped(object.namespace()));
-                let within = if namespaced { format!("namespaces/{space}/") } else { String::new() };
+                let within =
+                    if namespaced { format!("namespaces/{space}/") } else { String::new() };
                 let uid = object.str_at(&["metadata", "uid"]).unwrap_or_default().to_owned();
                 let path = format!("{version}/{within}{}/{name}", escaped(plural));
                 let name = object.name().to_owned();
@@ -158,8 +159,8 @@ fn here(
         owner.api_version.split_once('/').is_some_and(|(group, _)| groups.contains(group))
     };
     let owned = view.owned_objects(&|owners| owners.iter().any(elsewhere)).into_iter();
-    let absent = owned
-        .filter(|(object, owners)| all_absent(asked, &object.namespace, owners) == Ok(true));
+    let absent =
+        owned.filter(|(object, owners)| all_absent(asked, &object.namespace, owners) == Ok(true));
     absent
         .map(|(object, _)| ControllerIntent::remove(object, Some(IntentPropagation::Background)))
         .collect()

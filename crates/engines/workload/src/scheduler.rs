@@ -344,7 +344,8 @@ fn volume_nodes(view: &dyn ClusterView, pod: &Object) -> Vec<VolumeNodes> {
 /// Why a pod that wants devices waits: nobody allocates them.
 fn devices(pod: &Object) -> Option<String> {
     let claims = pod.list_at(&["spec", "resourceClaims"]);
-    (!claims.is_empty()).then(|| "pod has resource claims, and devices are not allocated".to_string())
+    (!claims.is_empty())
+        .then(|| "pod has resource claims, and devices are not allocated".to_string())
 }
 
 /// What stands against a node; the first kind of reason is enough, resources are all named.

@@ -59,11 +59,11 @@ impl Controller for StorageVersionMigrations {
         }
     }
     fn reconcile(&self, pass: &Pass<'_>) -> ReconcileResult {
-        let found =
-            pass.view.get(BuiltinResource::StorageVersionMigrations, "", &pass.key.name);
+        let found = pass.view.get(BuiltinResource::StorageVersionMigrations, "", &pass.key.name);
         let open = |migration: &VersionedObject| {
             let conditions = migration.list_at(&["status", "conditions"]);
-            let ended = [SUCCEEDED, FAILED].iter().any(|kind| condition::is(conditions, kind, "True"));
+            let ended =
+                [SUCCEEDED, FAILED].iter().any(|kind| condition::is(conditions, kind, "True"));
             !ended && !owner::deleting(migration)
         };
         match found.filter(open) {
@@ -123,11 +123,8 @@ fn migrate(pass: &Pass<'_>, migration: &VersionedObject) -> ReconcileResult {
         out.push(say(pass, migration, FAILED, "StorageVersionMigrationFailed", &why));
         return out;
     }
-    let definition = pass.view.get(
-        BuiltinResource::CustomResourceDefinitions,
-        "",
-        &format!("{plural}.{group}"),
-    );
+    let definition =
+        pass.view.get(BuiltinResource::CustomResourceDefinitions, "", &format!("{plural}.{group}"));
     let stores = definition.as_ref().and_then(|definition| storage_version(definition));
     let running = condition::is(migration.list_at(&["status", "conditions"]), RUNNING, "True");
     let known = Progress::read(pass.memory);

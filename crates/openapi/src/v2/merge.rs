@@ -64,7 +64,8 @@ pub fn add(document: &mut Value, part: &Value) {
         if same || name.starts_with(MACHINERY) && !free {
             continue;
         }
-        let fits = |candidate: &String| !definitions.contains_key(candidate) && !taken.contains(candidate);
+        let fits =
+            |candidate: &String| !definitions.contains_key(candidate) && !taken.contains(candidate);
         let numbered = (2..NUMBERS).map(|number| format!("{name}_v{number}"));
         let Some(new) = std::iter::once(name.clone()).chain(numbered).find(fits) else { continue };
         taken.insert(new.clone());

@@ -98,7 +98,8 @@ fn all_paths() -> Paths {
     let kinds = facts.types().iter().filter(|api_type| api_type.kind.is_some());
     kinds
         .filter_map(|api_type| {
-            let mut search = Search { facts, reach: &reach, on_the_way: Vec::new(), out: Vec::new() };
+            let mut search =
+                Search { facts, reach: &reach, on_the_way: Vec::new(), out: Vec::new() };
             search.look(api_type, &mut Vec::new());
             (!search.out.is_empty()).then_some((api_type.name, search.out))
         })
@@ -146,9 +147,8 @@ impl Search<'_> {
     fn look(&mut self, api_type: &'static ApiType, way: &mut Vec<&'static str>) {
         for field in &api_type.fields {
             way.push(field.json);
-            let here = |one: &&IgnoredMember| {
-                one.type_name == api_type.name && one.member == field.json
-            };
+            let here =
+                |one: &&IgnoredMember| one.type_name == api_type.name && one.member == field.json;
             if let Some(member) = IGNORED.iter().find(here) {
                 self.out.push(IgnoredPath { way: way.clone(), member });
             } else if let Some(id) = inner(&field.shape)

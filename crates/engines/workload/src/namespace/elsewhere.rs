@@ -57,7 +57,9 @@ pub(super) fn look(
             let Ok(answer) = asked.read(&path) else { continue };
             match answer {
                 Err(refusal) => {
-                    found.undiscovered.push(format!("{}/{version}: {}", group.name, refusal.message));
+                    found
+                        .undiscovered
+                        .push(format!("{}/{version}: {}", group.name, refusal.message));
                 }
                 Ok(list) => {
                     for kind in remote_kinds::deletable(list).filter(|kind| kind.namespaced) {

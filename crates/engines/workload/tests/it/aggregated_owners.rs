@@ -18,10 +18,16 @@ fn world() -> World {
         "spec": {"group": "wardle.example", "version": "v1", "versionPriority": 10,
                  "service": {"namespace": "wardle", "name": "api"}}}));
     for (path, answer) in [
-        (V1, json!({"resources": [{"name": "flunders", "kind": "Flunder", "namespaced": true,
-            "verbs": ["get", "list", "delete"]}]})),
-        ("/api/v1", json!({"resources": [{"name": "configmaps", "kind": "ConfigMap",
-            "namespaced": true, "verbs": ["get", "list", "delete"]}]})),
+        (
+            V1,
+            json!({"resources": [{"name": "flunders", "kind": "Flunder", "namespaced": true,
+            "verbs": ["get", "list", "delete"]}]}),
+        ),
+        (
+            "/api/v1",
+            json!({"resources": [{"name": "configmaps", "kind": "ConfigMap",
+            "namespaced": true, "verbs": ["get", "list", "delete"]}]}),
+        ),
         (ALL, json!({"items": []})),
     ] {
         world.api.insert(path.to_owned(), answer);

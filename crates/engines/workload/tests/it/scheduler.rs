@@ -378,11 +378,13 @@ fn sc2_a_spread_says_which_nodes_count() {
 #[test]
 fn sc1_a_pod_goes_where_its_volumes_are() {
     let mut world = world(&[node("n1"), node("n2")]);
-    world.create(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+    world.create(
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
                  "local": {"path": "/disk"}, "storageClassName": "",
                  "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                     {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}}}));
+                     {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}}}),
+    );
     world.create(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data"},
         "spec": {"storageClassName": "", "accessModes": ["ReadWriteOnce"],

@@ -96,10 +96,12 @@ fn sm2_a_definition_says_that_its_objects_are_stored_in_one_version() {
     let mut world = world(1);
     let version =
         |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage});
-    world.create(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    world.create(
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "configmaps."},
         "spec": {"versions": [version("v1", false), version("v2", true)]},
-        "status": {"storedVersions": ["v1", "v2"]}}));
+        "status": {"storedVersions": ["v1", "v2"]}}),
+    );
     world.create(migration("", "configmaps"));
     world.settle();
     world.advance(1);

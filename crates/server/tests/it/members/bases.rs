@@ -56,7 +56,9 @@ fn body(kind: &str, version: &str) -> Value {
             json!({"spec": spec})
         }
         "Pod" => json!({"spec": pod()}),
-        "ReplicationController" => json!({"spec": {"selector": {"app": "a"}, "template": template()}}),
+        "ReplicationController" => {
+            json!({"spec": {"selector": {"app": "a"}, "template": template()}})
+        }
         "Job" => json!({"spec": {"template": once()}}),
         "CronJob" => {
             json!({"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": once()}}}})
@@ -114,10 +116,16 @@ fn cluster(kind: &str) -> Value {
         "VolumeAttachment" => json!({"spec": {"attacher": "a.example", "nodeName": "a",
             "source": {"persistentVolumeName": "a"}}}),
         "Service" => json!({"spec": {"ports": [{"port": 80}]}}),
-        "Endpoints" => json!({"subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]}),
-        "EndpointSlice" => json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}],
-            "ports": [{"port": 80, "name": "", "protocol": "TCP"}]}),
-        "Ingress" => json!({"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}),
+        "Endpoints" => {
+            json!({"subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]})
+        }
+        "EndpointSlice" => {
+            json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}],
+            "ports": [{"port": 80, "name": "", "protocol": "TCP"}]})
+        }
+        "Ingress" => {
+            json!({"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}})
+        }
         "IngressClass" => json!({"spec": {"controller": "a.example/c"}}),
         "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         "ServiceCIDR" => json!({"spec": {"cidrs": ["203.0.113.0/24"]}}),
@@ -127,7 +135,9 @@ fn cluster(kind: &str) -> Value {
             "groupPriorityMinimum": 100, "versionPriority": 100,
             "service": {"namespace": "default", "name": "a", "port": 443}}}),
         "RuntimeClass" => json!({"handler": "h"}),
-        "StorageVersionMigration" => json!({"spec": {"resource": {"group": "", "resource": "configmaps"}}}),
+        "StorageVersionMigration" => {
+            json!({"spec": {"resource": {"group": "", "resource": "configmaps"}}})
+        }
         "CustomResourceDefinition" => definition(),
         _ => access(kind),
     }
@@ -143,13 +153,15 @@ fn definition() -> Value {
 }
 
 fn access(kind: &str) -> Value {
-    let of = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "view"});
+    let of =
+        |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "view"});
     match kind {
         "Role" | "ClusterRole" => {
             json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})
         }
         "RoleBinding" | "ClusterRoleBinding" => {
-            let user = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "a"});
+            let user =
+                json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "a"});
             json!({"roleRef": of("ClusterRole"), "subjects": [user]})
         }
         "SelfSubjectReview" => json!({"metadata": {}}),
@@ -174,11 +186,15 @@ fn access(kind: &str) -> Value {
         "ReferenceStrategy" => json!({"origin": {"group": "", "resource": "configmaps"},
             "versions": [{"version": "v1", "references": [{"path": ".data.secret",
                 "target": {"group": "", "resource": "secrets"}, "purpose": "tls-serving"}]}]}),
-        "ReferenceGrant" => json!({"origin": {"group": "", "resource": "configmaps", "namespace": "default"},
-            "target": {"group": "", "resource": "secrets"}, "purpose": "tls-serving"}),
-        "ClusterReferenceConsumer" => json!({"subject": {"kind": "User", "name": "a"}, "classNames": ["a"],
+        "ReferenceGrant" => {
+            json!({"origin": {"group": "", "resource": "configmaps", "namespace": "default"},
+            "target": {"group": "", "resource": "secrets"}, "purpose": "tls-serving"})
+        }
+        "ClusterReferenceConsumer" => {
+            json!({"subject": {"kind": "User", "name": "a"}, "classNames": ["a"],
             "references": [{"origin": {"group": "", "resource": "configmaps"},
-                "target": {"group": "", "resource": "secrets"}, "purpose": "tls-serving"}]}),
+                "target": {"group": "", "resource": "secrets"}, "purpose": "tls-serving"}]})
+        }
         _ => admission(kind),
     }
 }
@@ -197,7 +213,8 @@ fn authority() -> String {
 }
 
 fn pod_certificate() -> Value {
-    let stub = CertificateParams::default().serialize_request(&KeyPair::generate().unwrap()).unwrap();
+    let stub =
+        CertificateParams::default().serialize_request(&KeyPair::generate().unwrap()).unwrap();
     json!({"spec": {
         "signerName": "example.com/own", "podName": "p", "podUID": "pu",
         "serviceAccountName": "s", "serviceAccountUID": "su", "nodeName": "n", "nodeUID": "nu",
@@ -232,7 +249,9 @@ fn devices(kind: &str) -> Value {
         {"name": "r", "exactly": {"deviceClassName": "a.example"}}]}});
     match kind {
         "DeviceClass" => json!({"spec": {}}),
-        "DeviceTaintRule" => json!({"spec": {"taint": {"key": "a.example/k", "effect": "NoSchedule"}}}),
+        "DeviceTaintRule" => {
+            json!({"spec": {"taint": {"key": "a.example/k", "effect": "NoSchedule"}}})
+        }
         "ResourceClaim" => json!({"spec": claim}),
         "ResourceClaimTemplate" => json!({"spec": {"spec": claim}}),
         "ResourceSlice" => json!({"spec": {"driver": "a.example", "nodeName": "n",
@@ -271,7 +290,9 @@ pub fn example(member: &Member, object: &mut Value) -> Option<Value> {
         ("PodSecurityContext", "supplementalGroupsPolicy") => json!("Strict"),
         ("VolumeMount", "recursiveReadOnly" | "bindMountOptions") => {
             let own = volume(member, object);
-            for (name, value) in [("name", own), ("mountPath", json!("/v")), ("readOnly", json!(true))] {
+            for (name, value) in
+                [("name", own), ("mountPath", json!("/v")), ("readOnly", json!(true))]
+            {
                 beside(object, name, value);
             }
             let list = member.field.json == "bindMountOptions";
@@ -315,7 +336,8 @@ pub fn dress(member: &Member, object: &mut Value) {
 
 /// The specification of the pod that a member is in.
 fn pod_spec<'a>(member: &Member, object: &'a mut Value) -> &'a mut serde_json::Map<String, Value> {
-    let lists = ["containers", "initContainers", "ephemeralContainers", "volumes", "securityContext"];
+    let lists =
+        ["containers", "initContainers", "ephemeralContainers", "volumes", "securityContext"];
     let end = member.way.iter().position(|name| lists.contains(name)).unwrap();
     let mut at = object;
     for name in &member.way[..end] {

@@ -2,7 +2,7 @@
 //! the table of types, is written, and either a Warning says that nobody acts on it, or
 //! `crates/kinds/members.txt` says who does.
 
-mod bases;
+pub mod bases;
 mod table;
 mod walk;
 
@@ -94,7 +94,8 @@ fn warned(answer: &Answer) -> Vec<String> {
 async fn r255_a_kind_that_nobody_acts_on_says_so() {
     let house = House::new().await;
     house.made(NODES, json!({"metadata": {"name": "a"}})).await;
-    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pod =
+        json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     house.made(PODS, pod).await;
     for row in &builtin() {
         let mut object = base(row);
