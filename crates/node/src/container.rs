@@ -320,7 +320,10 @@ mod tests {
             let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
             let pod = pod.as_object().unwrap();
             let hosts = hosts(pod, "1.2.3.4");
-            (sandbox(pod, 0, PathBuf::new(), None).hostname, hosts.lines().last().unwrap().to_owned())
+            (
+                sandbox(pod, 0, PathBuf::new(), None).hostname,
+                hosts.lines().last().unwrap().to_owned(),
+            )
         };
         let plain = |name: &str| (name.to_owned(), format!("1.2.3.4\t{name}"));
         assert_eq!(of(json!({})), plain("web"));

@@ -37,9 +37,8 @@ fn weigh(layout: &Path) {
         std::fs::write(files.path().join(format!("file-{number}")), [b'x'; 2_000]).unwrap();
     }
     let packed = Command::new("tar").arg("-cC").arg(files.path()).arg(".").output().unwrap();
-    let read = |path: PathBuf| -> Value {
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-    };
+    let read =
+        |path: PathBuf| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
     let of = |entry: &Value| {
         let digest = entry["digest"].as_str().unwrap();
         layout.join("blobs").join(digest.replace(':', "/"))
