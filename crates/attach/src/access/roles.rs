@@ -12,6 +12,9 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const PREFIX: &str = "tenure-ref-";
 /// The name that no object has: a rule that loses its last name otherwise would mean every object (A22).
 const IMPOSSIBLE: &str = "-";
+/// The label that names the consumer, where its name is short enough for one.
+const CONSUMER: &str = "reference.tenure.dev/consumer";
+const LABEL_MAX: usize = 63;
 /// Those that are everybody, or nearly.
 const EVERYBODY: [&str; 5] = [
     "system:anonymous",
@@ -120,8 +123,11 @@ fn labels() -> [(&'static str, &'static str); 3] {
 }
 
 fn object(kind: &str, key: &ShardKey, owner: &RoleOwner) -> Map<String, Value> {
-    let labels: Map<String, Value> =
+    let mut labels: Map<String, Value> =
         labels().iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    if key.consumer.len() <= LABEL_MAX {
+        labels.insert(CONSUMER.to_owned(), key.consumer.clone().into());
+    }
     let object = json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": kind,
         "metadata": {
@@ -247,6 +253,7 @@ mod tests {
     fn a20_a_name_says_which_role_it_is() {
         let object = role(&key(3), &owner(), &json!([]));
         assert_eq!(object["metadata"]["name"], "tenure-ref-edge-0-3");
+        assert_eq!(object["metadata"]["labels"][CONSUMER], "edge-0");
         assert_eq!(ShardKey::of(&object), Some(key(3)));
         for name in [
             "tenure-ref-edge-4",
