@@ -117,6 +117,18 @@ async fn r111a_a_setting_of_the_kernel_is_not_taken_and_forgotten() {
 }
 
 #[tokio::test]
+async fn r143d_a_handler_of_a_runtime_class_is_not_taken_and_forgotten() {
+    let house = House::new().await;
+    let mut config = house.sandbox_config("sandboxed");
+    config.handler = "gvisor".to_owned();
+    let refused = house.runtime.run_sandbox(&config).await.unwrap_err();
+    assert!(
+        matches!(&refused, RuntimeError::Refused(why) if why.contains("\"gvisor\"")),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn r111a_a_pod_has_the_setting_of_its_own_memory_segments() {
     const PATH: &str = "/proc/sys/kernel/shm_rmid_forced";
     let machine = std::fs::read_to_string(PATH).unwrap();
