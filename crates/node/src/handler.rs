@@ -28,12 +28,12 @@ const PROBE_AGENT: &str = "kube-probe/1.38";
 
 /// Where questions come from: the network that a runtime has for its node, or that of the machine.
 #[derive(Clone, Default)]
-pub(crate) struct Dialer(Option<Arc<dyn ContainerRuntime>>);
+pub(crate) struct ProbeDialer(Option<Arc<dyn ContainerRuntime>>);
 
-impl Dialer {
+impl ProbeDialer {
     /// Asks from the node's network.
-    pub(crate) fn of(runtime: &Arc<dyn ContainerRuntime>) -> Dialer {
-        Dialer(Some(Arc::clone(runtime)))
+    pub(crate) fn of(runtime: &Arc<dyn ContainerRuntime>) -> ProbeDialer {
+        ProbeDialer(Some(Arc::clone(runtime)))
     }
 
     async fn dial(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
@@ -74,7 +74,7 @@ pub(crate) fn port(value: Option<&Value>, container: &Object) -> Result<u16, Str
 }
 
 /// Whether somebody listens.
-pub(crate) async fn listens(from: &Dialer, address: IpAddr, port: u16) -> HandlerOutcome {
+pub(crate) async fn listens(from: &ProbeDialer, address: IpAddr, port: u16) -> HandlerOutcome {
     match from.dial(&address.to_string(), port).await {
         Ok(_) => HandlerOutcome::Well,
         Err(error) => HandlerOutcome::Badly(dialled(&shown(address, port), &error)),
@@ -101,7 +101,7 @@ fn shown(address: IpAddr, port: u16) -> String {
 /// Asks with `GET`, as `httpGet` of a probe or hook says. Whatever goes wrong on the way is told with what
 /// was asked for, path included.
 pub(crate) async fn get(
-    from: &Dialer,
+    from: &ProbeDialer,
     action: &Object,
     container: &Object,
     pod: IpAddr,
@@ -158,7 +158,7 @@ impl std::fmt::Display for HttpTarget {
 }
 
 async fn try_get(
-    from: &Dialer,
+    from: &ProbeDialer,
     action: &Object,
     place: &mut HttpTarget,
 ) -> Result<HandlerOutcome, String> {
@@ -186,7 +186,7 @@ async fn try_get(
 
 /// One request: its status, where it points to, and the beginning of its body.
 async fn once(
-    from: &Dialer,
+    from: &ProbeDialer,
     action: &Object,
     place: &HttpTarget,
 ) -> Result<(u16, String, String), String> {
@@ -219,7 +219,7 @@ async fn once(
     Ok((code, location, body.unwrap_or_default()))
 }
 
-async fn open(from: &Dialer, place: &HttpTarget) -> Result<Box<dyn Duplex>, String> {
+async fn open(from: &ProbeDialer, place: &HttpTarget) -> Result<Box<dyn Duplex>, String> {
     let HttpTarget { host, port, .. } = place;
     let dialling = from.dial(host, *port).await;
     let stream = dialling.map_err(|error| dialled(&place.authority(), &error))?;
@@ -284,7 +284,7 @@ impl ServerCertVerifier for Anybody {
 
 /// Asks a service of the gRPC health protocol.
 pub(crate) async fn grpc(
-    from: &Dialer,
+    from: &ProbeDialer,
     address: IpAddr,
     port: u16,
     service: &str,
@@ -304,7 +304,12 @@ pub(crate) async fn grpc(
 }
 
 /// The state that `grpc.health.v1.Health/Check` answers.
-async fn try_grpc(from: &Dialer, address: IpAddr, port: u16, service: &str) -> Result<u64, String> {
+async fn try_grpc(
+    from: &ProbeDialer,
+    address: IpAddr,
+    port: u16,
+    service: &str,
+) -> Result<u64, String> {
     let stream = from.dial(&address.to_string(), port).await.map_err(|error| {
         format!("failed to connect service \"{}\": {error}", shown(address, port))
     })?;

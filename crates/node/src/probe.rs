@@ -9,7 +9,7 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::events::{EventSubject, Events, Grade};
-use crate::handler::{self, Dialer, HandlerOutcome, within};
+use crate::handler::{self, HandlerOutcome, ProbeDialer, within};
 use crate::runtime::ContainerRuntime;
 
 /// What a probe is for.
@@ -130,7 +130,7 @@ impl ProbeTarget {
         let Some(address) = self.address else {
             return HandlerOutcome::Badly("the pod has no address".to_owned());
         };
-        let from = Dialer::of(&self.runtime);
+        let from = ProbeDialer::of(&self.runtime);
         if let Some(action) = probe.map_at(&["httpGet"]) {
             return handler::get(&from, action, &self.container, address, timeout).await;
         }
@@ -222,7 +222,7 @@ mod tests {
     async fn get(action: &Value, container: &Object) -> HandlerOutcome {
         let limit = Duration::from_secs(1);
         let action = action.as_object().unwrap();
-        handler::get(&Dialer::default(), action, container, [127, 0, 0, 1].into(), limit).await
+        handler::get(&ProbeDialer::default(), action, container, [127, 0, 0, 1].into(), limit).await
     }
 
     #[tokio::test]
@@ -296,7 +296,7 @@ mod tests {
         let action = json!({"path": "/away", "port": port});
         let verdict = get(&action, container).await;
         assert!(matches!(verdict, HandlerOutcome::Warning(_)), "{verdict:?}");
-        let from = Dialer::default();
+        let from = ProbeDialer::default();
         let here = [127, 0, 0, 1].into();
         assert_eq!(handler::listens(&from, here, port).await, HandlerOutcome::Well);
         assert!(matches!(handler::listens(&from, here, 1).await, HandlerOutcome::Badly(_)));

@@ -26,7 +26,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::pick::Affinities;
-use self::table::{Here, Known, Listener, Target, Transport};
+use self::table::{Here, Known, ServiceListener, Target, Transport};
 use crate::client::Client;
 use crate::events::{EventSubject, Events, Grade};
 use crate::follow::{CollectionEvent, follow};
@@ -64,16 +64,19 @@ pub(crate) struct Shared {
     sessions: datagrams::Sessions,
 }
 
+/// Tasks that end with whoever holds this.
+struct Running(Vec<AbortHandle>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
 /// A listener that is open, and what it leads to.
 struct Open {
     target: watch::Sender<Arc<Target>>,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
+    _running: Running,
 }
 
 /// What is known so far, and who is told when it changes.
@@ -105,21 +108,20 @@ impl ServiceProxy {
             sessions: datagrams::Sessions::default(),
         });
         let mut lives = self.network.lives();
-        let mut open: BTreeMap<Listener, Open> = BTreeMap::new();
+        let mut open: BTreeMap<ServiceListener, Open> = BTreeMap::new();
         let mut taken: BTreeSet<(Ipv4Addr, u8)> = BTreeSet::new();
-        let mut told: BTreeSet<Listener> = BTreeSet::new();
-        let mut out: Option<AbortHandle> = self.way_out(&shared).await;
+        let mut told: BTreeSet<ServiceListener> = BTreeSet::new();
+        let mut out: Option<Running> = self.way_out(&shared).await;
         let names = Arc::new(names::Names::new());
-        let mut named: BTreeMap<IpAddr, Vec<AbortHandle>> = BTreeMap::new();
+        let mut named: BTreeMap<IpAddr, Running> = BTreeMap::new();
         loop {
             if lives.has_changed().unwrap_or(false) {
                 // Sockets of the old network lead nowhere.
                 lives.mark_unchanged();
                 open.clear();
                 taken.clear();
-                named.values().flatten().for_each(AbortHandle::abort);
                 named.clear();
-                out.iter().for_each(AbortHandle::abort);
+                drop(out.take());
                 out = self.way_out(&shared).await;
             }
             let mut complete = self.take_ranges(&seen, &mut taken).await;
@@ -165,12 +167,12 @@ impl ServiceProxy {
 
     /// Opens the way out, unless there is to be none. Where it cannot be had, pods reach each other and Services
     /// only (N19).
-    async fn way_out(&self, shared: &Arc<Shared>) -> Option<AbortHandle> {
+    async fn way_out(&self, shared: &Arc<Shared>) -> Option<Running> {
         if !self.egress {
             return None;
         }
         match self.network.way_out().await {
-            Ok(socket) => Some(egress::serve(Arc::clone(shared), socket)),
+            Ok(socket) => Some(Running(vec![egress::serve(Arc::clone(shared), socket)])),
             Err(error) => {
                 tracing::warn!(%error, "pods of this node reach nothing outside of it");
                 None
@@ -208,7 +210,7 @@ impl ServiceProxy {
         &self,
         names: &Arc<names::Names>,
         taken: &BTreeSet<(Ipv4Addr, u8)>,
-        open: &mut BTreeMap<IpAddr, Vec<AbortHandle>>,
+        open: &mut BTreeMap<IpAddr, Running>,
     ) -> bool {
         let mut places = vec![];
         if !taken.is_empty() {
@@ -227,7 +229,7 @@ impl ServiceProxy {
                         names::serve_datagrams(Arc::clone(names), socket, only_elsewhere),
                         names::serve_streams(Arc::clone(names), listener, only_elsewhere),
                     ];
-                    open.insert(address, tasks);
+                    open.insert(address, Running(tasks));
                 }
                 (Err(error), _) | (_, Err(error)) => {
                     tracing::warn!(%error, %at, "names cannot be served");
@@ -241,8 +243,8 @@ impl ServiceProxy {
     /// Says once that a port cannot be had; the others work (N18).
     fn tell(
         &self,
-        told: &mut BTreeSet<Listener>,
-        listener: Listener,
+        told: &mut BTreeSet<ServiceListener>,
+        listener: ServiceListener,
         target: &Target,
         why: &std::io::Error,
     ) {
@@ -250,8 +252,9 @@ impl ServiceProxy {
             return;
         }
         let what = match listener {
-            Listener::Service(address, port, _) => format!("{address}:{port}"),
-            Listener::Node(port, _) => format!("node port {port}"),
+            ServiceListener::Service(address, port, _) => format!("{address}:{port}"),
+            ServiceListener::Node(port, _) => format!("node port {port}"),
+            ServiceListener::Machine(port, _) => format!("127.0.0.1:{port}"),
         };
         tracing::warn!(service = ?target.service, what, %why, "a port cannot be had");
         let subject = EventSubject::service(&target.service, &target.uid);
@@ -320,46 +323,37 @@ impl Seen {
 /// Opens what a listener needs.
 async fn listen(
     shared: &Arc<Shared>,
-    listener: Listener,
+    listener: ServiceListener,
     target: Target,
 ) -> Result<Open, std::io::Error> {
     let (target, seen) = watch::channel(Arc::new(target));
-    let network = &shared.network;
-    let mut tasks = Vec::new();
-    match listener {
-        Listener::Service(address, port, Transport::Tcp) => {
-            let socket = network.listen((address, port).into()).await?;
-            tasks.push(carry::serve(Arc::clone(shared), listener, socket, seen));
+    let network = Arc::clone(&shared.network);
+    let here = || network.address().ok_or(std::io::ErrorKind::AddrNotAvailable);
+    let machine = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let (at, transport) = match listener {
+        ServiceListener::Service(address, port, transport) => {
+            (SocketAddr::from((address, port)), transport)
         }
-        Listener::Service(address, port, Transport::Udp) => {
-            let socket = network.bind((address, port).into()).await?;
-            tasks.push(datagrams::serve(Arc::clone(shared), listener, socket, seen));
+        ServiceListener::Node(port, transport) => (SocketAddr::from((here()?, port)), transport),
+        ServiceListener::Machine(port, transport) => ((machine, port).into(), transport),
+    };
+    let outside = matches!(listener, ServiceListener::Machine(..));
+    let shared = Arc::clone(shared);
+    let task = match (transport, outside) {
+        (Transport::Tcp, false) => carry::serve(shared, listener, network.listen(at).await?, seen),
+        (Transport::Tcp, true) => {
+            let socket = tokio::net::TcpListener::bind(at).await?;
+            carry::serve(shared, listener, socket, seen)
         }
-        Listener::Node(port, transport) => {
-            let here = network.address().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-            let machine = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            // The machine's first: somebody else may have it, and then neither is served.
-            match transport {
-                Transport::Tcp => {
-                    let outside = tokio::net::TcpListener::bind(machine).await?;
-                    let inside = network.listen((here, port).into()).await?;
-                    for socket in [outside, inside] {
-                        let seen = seen.clone();
-                        tasks.push(carry::serve(Arc::clone(shared), listener, socket, seen));
-                    }
-                }
-                Transport::Udp => {
-                    let outside = tokio::net::UdpSocket::bind(machine).await?;
-                    let inside = network.bind((here, port).into()).await?;
-                    for socket in [outside, inside] {
-                        let seen = seen.clone();
-                        tasks.push(datagrams::serve(Arc::clone(shared), listener, socket, seen));
-                    }
-                }
-            }
+        (Transport::Udp, false) => {
+            datagrams::serve(shared, listener, network.bind(at).await?, seen)
         }
-    }
-    Ok(Open { target, tasks })
+        (Transport::Udp, true) => {
+            let socket = tokio::net::UdpSocket::bind(at).await?;
+            datagrams::serve(shared, listener, socket, seen)
+        }
+    };
+    Ok(Open { target, _running: Running(vec![task]) })
 }
 
 /// The host and the port of a URL such as `https://127.0.0.1:6443`.

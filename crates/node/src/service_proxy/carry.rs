@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::table::{Backends, Listener, Target};
+use super::table::{Backends, ServiceListener, Target};
 use super::{Shared, is_refused};
 
 /// What is carried at once in each direction.
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Accepts for as long as the listener is open; connections that were made go on without it.
 pub(super) fn serve(
     shared: Arc<Shared>,
-    listener: Listener,
+    listener: ServiceListener,
     socket: TcpListener,
     target: watch::Receiver<Arc<Target>>,
 ) -> AbortHandle {
@@ -56,7 +56,7 @@ pub(super) fn serve(
 /// A connection to whoever answers first.
 async fn dial(
     shared: &Shared,
-    listener: Listener,
+    listener: ServiceListener,
     target: &Target,
     client: IpAddr,
 ) -> io::Result<TcpStream> {

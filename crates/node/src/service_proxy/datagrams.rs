@@ -1,6 +1,7 @@
 //! Datagrams of a Service: each client and port has a session with one endpoint, which ends when nobody speaks,
 //! when the endpoint is gone, or when there are too many (N17).
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::table::{Backends, Listener, Target};
+use super::table::{Backends, ServiceListener, Target};
 use super::{Shared, is_refused};
 
 /// How long a session lasts in which nobody speaks.
@@ -47,13 +48,13 @@ impl Sessions {
 }
 
 /// A session of a client.
-struct Session {
+struct DatagramSession {
     endpoint: SocketAddr,
     socket: Arc<UdpSocket>,
     task: AbortHandle,
 }
 
-impl Drop for Session {
+impl Drop for DatagramSession {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -62,13 +63,13 @@ impl Drop for Session {
 /// Carries datagrams for as long as the listener is open.
 pub(super) fn serve(
     shared: Arc<Shared>,
-    listener: Listener,
+    listener: ServiceListener,
     socket: UdpSocket,
     mut target: watch::Receiver<Arc<Target>>,
 ) -> AbortHandle {
     let carrying = async move {
         let socket = Arc::new(socket);
-        let mut clients: HashMap<SocketAddr, Session> = HashMap::new();
+        let mut clients: HashMap<SocketAddr, DatagramSession> = HashMap::new();
         let mut bytes = vec![0; DATAGRAM_MAX];
         loop {
             let (length, client) = tokio::select! {
@@ -90,22 +91,21 @@ pub(super) fn serve(
             };
             let message = bytes.get(..length).unwrap_or_default();
             clients.retain(|_, session| !session.task.is_finished());
-            if !clients.contains_key(&client) {
-                let now = Arc::clone(&target.borrow());
-                match begin(&shared, listener, &now, client, &socket).await {
-                    Ok(session) => {
-                        clients.insert(client, session);
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, ?listener, "nobody takes datagrams");
-                        continue;
+            let session = match clients.entry(client) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let now = Arc::clone(&target.borrow());
+                    match begin(&shared, listener, &now, client, &socket).await {
+                        Ok(session) => place.insert(session),
+                        Err(error) => {
+                            tracing::debug!(%error, ?listener, "nobody takes datagrams");
+                            continue;
+                        }
                     }
                 }
-            }
-            if let Some(session) = clients.get(&client) {
-                // Datagrams may be lost anywhere.
-                let _ = session.socket.send(message).await;
-            }
+            };
+            // Datagrams may be lost anywhere.
+            let _ = session.socket.send(message).await;
         }
     };
     tokio::spawn(carrying).abort_handle()
@@ -113,11 +113,11 @@ pub(super) fn serve(
 
 async fn begin(
     shared: &Arc<Shared>,
-    listener: Listener,
+    listener: ServiceListener,
     target: &Target,
     client: SocketAddr,
     answers: &Arc<UdpSocket>,
-) -> io::Result<Session> {
+) -> io::Result<DatagramSession> {
     let Backends::Endpoints(endpoints) = &target.backends else {
         return Err(io::ErrorKind::Unsupported.into());
     };
@@ -143,5 +143,5 @@ async fn begin(
     let number = shared.sessions.number();
     let task = tokio::spawn(back).abort_handle();
     shared.sessions.add(number, task.clone());
-    Ok(Session { endpoint, socket, task })
+    Ok(DatagramSession { endpoint, socket, task })
 }

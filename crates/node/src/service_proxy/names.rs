@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use self::message::{Code, Data, Question};
+use self::message::{Code, NameData, Question};
 use self::zone::{DOMAIN, Found, Zone};
 use super::table::Known;
 
@@ -82,10 +82,10 @@ impl Names {
             Found::Alias(target) => {
                 let lookup = tokio::net::lookup_host((target.as_str(), 0));
                 let there = tokio::time::timeout(ELSEWHERE_MAX, lookup).await;
-                let mut records = vec![(asked.name.clone(), Data::Alias(target.clone()))];
+                let mut records = vec![(asked.name.clone(), NameData::Alias(target.clone()))];
                 if let Ok(Ok(there)) = there {
                     records.extend(there.filter_map(|found| match found.ip() {
-                        IpAddr::V4(v4) => Some((target.clone(), Data::Address(v4))),
+                        IpAddr::V4(v4) => Some((target.clone(), NameData::Address(v4))),
                         IpAddr::V6(_) => None,
                     }));
                 }

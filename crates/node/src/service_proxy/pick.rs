@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::table::{Listener, Target};
+use super::table::{ServiceListener, Target};
 use crate::{clock, random};
 
 /// How many endpoints are tried before a client is turned away.
@@ -18,14 +18,14 @@ const CLIENTS_MAX: usize = 65_536;
 /// Who was given to whom.
 #[derive(Debug, Default)]
 pub(super) struct Affinities {
-    clients: Mutex<HashMap<(Listener, IpAddr), (SocketAddr, Instant)>>,
+    clients: Mutex<HashMap<(ServiceListener, IpAddr), (SocketAddr, Instant)>>,
 }
 
 impl Affinities {
     /// Endpoints in the order in which they are tried.
     pub(super) fn order(
         &self,
-        listener: Listener,
+        listener: ServiceListener,
         target: &Target,
         endpoints: &[SocketAddr],
         client: IpAddr,
@@ -49,7 +49,7 @@ impl Affinities {
     /// The client was given this endpoint, and keeps it.
     pub(super) fn given(
         &self,
-        listener: Listener,
+        listener: ServiceListener,
         target: &Target,
         client: IpAddr,
         to: SocketAddr,
@@ -94,7 +94,8 @@ mod tests {
     use super::super::table::{Backends, Transport};
     use super::*;
 
-    const AT: Listener = Listener::Service(Ipv4Addr::new(10, 96, 0, 7), 80, Transport::Tcp);
+    const AT: ServiceListener =
+        ServiceListener::Service(Ipv4Addr::new(10, 96, 0, 7), 80, Transport::Tcp);
 
     fn target(affinity: Option<Duration>) -> Target {
         let service = ("shop".to_owned(), "web".to_owned());

@@ -23,11 +23,13 @@ pub(crate) enum Transport {
 
 /// Where is listened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Listener {
+pub(crate) enum ServiceListener {
     /// An address of a Service, in the node's network.
     Service(Ipv4Addr, u16, Transport),
-    /// A port of the node: on its address in its network, and on the loopback of its machine.
+    /// A port of the node, on its address in its network.
     Node(u16, Transport),
+    /// The same port on the loopback of its machine.
+    Machine(u16, Transport),
 }
 
 /// Who answers.
@@ -65,7 +67,7 @@ pub(crate) struct Here<'a> {
 }
 
 /// Everything that is to be listened on.
-pub(crate) fn table(known: &Known, here: &Here<'_>) -> BTreeMap<Listener, Target> {
+pub(crate) fn table(known: &Known, here: &Here<'_>) -> BTreeMap<ServiceListener, Target> {
     let mut slices: BTreeMap<(&str, &str), Vec<&Object>> = BTreeMap::new();
     for slice in known.slices.values() {
         let name = slice.str_at(&["metadata", "labels", OF_SERVICE]);
@@ -85,7 +87,7 @@ fn of_service(
     service: &Object,
     slices: &[&Object],
     here: &Here<'_>,
-    all: &mut BTreeMap<Listener, Target>,
+    all: &mut BTreeMap<ServiceListener, Target>,
 ) {
     let left = service.at(&["metadata", "labels", LEFT_TO_OTHERS]).is_some();
     if left || service.str_at(&["spec", "type"]) == Some("ExternalName") {
@@ -119,11 +121,12 @@ fn of_service(
         };
         if let (Some(port), Some(target)) = (number("port"), target(local("internalTrafficPolicy")))
         {
-            all.insert(Listener::Service(address, port, transport), target);
+            all.insert(ServiceListener::Service(address, port, transport), target);
         }
         let node_port = number("nodePort").filter(|port| *port > 0);
         if let (Some(port), Some(target)) = (node_port, target(local("externalTrafficPolicy"))) {
-            all.insert(Listener::Node(port, transport), target);
+            all.insert(ServiceListener::Node(port, transport), target.clone());
+            all.insert(ServiceListener::Machine(port, transport), target);
         }
     }
 }
@@ -221,7 +224,7 @@ mod tests {
             "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]})
     }
 
-    fn listed(service: Value, endpoints: Value) -> Vec<(Listener, Backends)> {
+    fn listed(service: Value, endpoints: Value) -> Vec<(ServiceListener, Backends)> {
         let known = known(&[service], &[slice(endpoints)]);
         let here = Here { node: "a", reaches: &|address| address.to_string() != "10.244.9.9" };
         table(&known, &here).into_iter().map(|(at, target)| (at, target.backends)).collect()
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn n12_n14_a_port_is_listened_on_while_somebody_is_ready() {
-        let key = Listener::Service(Ipv4Addr::new(10, 96, 0, 7), 80, Transport::Tcp);
+        let key = ServiceListener::Service(Ipv4Addr::new(10, 96, 0, 7), 80, Transport::Tcp);
         for (endpoints, expected) in [
             (json!([]), None),
             (Value::Null, None),
@@ -306,14 +309,15 @@ mod tests {
         let backends = |service: &Value| -> Vec<Backends> {
             listed(service.clone(), both.clone()).into_iter().map(|(_, to)| to).collect()
         };
-        assert_eq!(backends(&service), [all.clone(), all.clone()]);
+        assert_eq!(backends(&service), [all.clone(), all.clone(), all.clone()]);
         service["spec"]["internalTrafficPolicy"] = json!("Local");
-        assert_eq!(backends(&service), [own.clone(), all.clone()]);
+        assert_eq!(backends(&service), [own.clone(), all.clone(), all.clone()]);
         service["spec"]["externalTrafficPolicy"] = json!("Local");
-        assert_eq!(backends(&service), [own.clone(), own]);
-        let ports: Vec<Listener> =
+        assert_eq!(backends(&service), [own.clone(), own.clone(), own]);
+        let ports: Vec<ServiceListener> =
             listed(service, both.clone()).into_iter().map(|(at, _)| at).collect();
-        assert_eq!(ports[1], Listener::Node(30080, Transport::Tcp));
+        assert_eq!(ports[1], ServiceListener::Node(30080, Transport::Tcp));
+        assert_eq!(ports[2], ServiceListener::Machine(30080, Transport::Tcp));
     }
 
     #[test]
@@ -339,7 +343,7 @@ mod tests {
         let kubernetes = json!({"metadata": {"namespace": "default", "name": "kubernetes"},
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443}]}});
         let found = table(&known(&[kubernetes], &[]), &Here { node: "a", reaches: &|_| false });
-        let key = Listener::Service(Ipv4Addr::new(10, 96, 0, 1), 443, Transport::Tcp);
+        let key = ServiceListener::Service(Ipv4Addr::new(10, 96, 0, 1), 443, Transport::Tcp);
         assert_eq!(found[&key].backends, Backends::Server);
         assert_eq!((found.len(), found[&key].affinity), (1, None));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 
 use super::link::ShimClient;
-use super::network::Place;
+use super::network::NetworkPlace;
 use super::registry::ProcessContainer;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::wire::{self, Exited, ShimRequest, ShimResponse, StreamOptions};
@@ -187,7 +187,7 @@ impl ProcessRuntime {
             let Some(sockets) = looked.map_err(|error| failed(&error))? else { continue };
             let dialling = async {
                 match &holder {
-                    Some(holder) => holder.connect(Place::Node, (host, port).into()).await,
+                    Some(holder) => holder.connect(NetworkPlace::Node, (host, port).into()).await,
                     None => tokio::net::TcpStream::connect((host, port)).await,
                 }
             };

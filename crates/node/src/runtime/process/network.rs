@@ -27,7 +27,7 @@ use tokio::sync::watch;
 pub(super) use self::agent::SandboxPlace;
 pub(super) use self::client::HolderClient;
 pub(super) use self::holder::live;
-pub(super) use self::messages::{HolderOrder, HolderRecord, Place};
+pub(super) use self::messages::{HolderOrder, HolderRecord, NetworkPlace};
 pub(super) use self::node_network::HeldNetwork;
 
 /// The folder of the holder, below the runtime's.

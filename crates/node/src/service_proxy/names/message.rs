@@ -44,7 +44,7 @@ pub(super) struct Question {
 
 /// What a name has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum NameData {
     Address(Ipv4Addr),
     Alias(String),
     Pointer(String),
@@ -52,14 +52,14 @@ pub(super) enum Data {
     Service { port: u16, target: String },
 }
 
-impl Data {
+impl NameData {
     pub(super) fn kind(&self) -> u16 {
         match self {
-            Data::Address(_) => A,
-            Data::Alias(_) => CNAME,
-            Data::Pointer(_) => PTR,
-            Data::Text(_) => TXT,
-            Data::Service { .. } => SRV,
+            NameData::Address(_) => A,
+            NameData::Alias(_) => CNAME,
+            NameData::Pointer(_) => PTR,
+            NameData::Text(_) => TXT,
+            NameData::Service { .. } => SRV,
         }
     }
 }
@@ -139,7 +139,7 @@ impl Question {
     pub(super) fn answer(
         &self,
         code: Code,
-        records: &[(String, Data)],
+        records: &[(String, NameData)],
         zone: Option<&str>,
         room: usize,
     ) -> Vec<u8> {
@@ -161,7 +161,7 @@ impl Question {
     fn written(
         &self,
         code: Code,
-        records: &[(String, Data)],
+        records: &[(String, NameData)],
         authority: Option<&[u8]>,
         cut: bool,
     ) -> Vec<u8> {
@@ -208,17 +208,17 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(0);
 }
 
-fn write_data(out: &mut Vec<u8>, data: &Data) {
+fn write_data(out: &mut Vec<u8>, data: &NameData) {
     let mut bytes = Vec::new();
     match data {
-        Data::Address(address) => bytes.extend(address.octets()),
-        Data::Alias(name) | Data::Pointer(name) => write_name(&mut bytes, name),
-        Data::Text(text) => {
+        NameData::Address(address) => bytes.extend(address.octets()),
+        NameData::Alias(name) | NameData::Pointer(name) => write_name(&mut bytes, name),
+        NameData::Text(text) => {
             let text = text.as_bytes().get(..255).unwrap_or(text.as_bytes());
             bytes.push(u8::try_from(text.len()).unwrap_or_default());
             bytes.extend(text);
         }
-        Data::Service { port, target } => {
+        NameData::Service { port, target } => {
             for word in [0, 100, *port] {
                 bytes.extend(word.to_be_bytes());
             }
@@ -270,7 +270,7 @@ mod tests {
         let bytes = question("Web.Shop.svc.cluster.local", A);
         let asked = read(&bytes).unwrap();
         assert_eq!((asked.name.as_str(), asked.kind), ("web.shop.svc.cluster.local", A));
-        let address = Data::Address(Ipv4Addr::new(10, 96, 0, 7));
+        let address = NameData::Address(Ipv4Addr::new(10, 96, 0, 7));
         let answer = asked.answer(Code::Good, &[(asked.name.clone(), address)], None, 512);
         assert_eq!(&answer[..2], [0, 7]);
         assert_eq!(number(&answer, 2), Some(0x8580));
@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn n22_what_has_no_room_is_said_to_be_cut() {
         let asked = read(&question("many.shop.svc.cluster.local", A)).unwrap();
-        let records: Vec<(String, Data)> = (0..100)
-            .map(|last| (asked.name.clone(), Data::Address(Ipv4Addr::new(10, 244, 0, last))))
+        let records: Vec<(String, NameData)> = (0..100)
+            .map(|last| (asked.name.clone(), NameData::Address(Ipv4Addr::new(10, 244, 0, last))))
             .collect();
         let cut = asked.answer(Code::Good, &records, None, DATAGRAM_USUAL);
         assert!(cut.len() <= DATAGRAM_USUAL && number(&cut, 2).unwrap() & 0x0200 != 0);
@@ -324,7 +324,7 @@ mod tests {
         #[test]
         fn n43_no_bytes_make_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some(asked) = read(&bytes) {
-                let records = [(asked.name.clone(), Data::Alias("a.b".to_owned()))];
+                let records = [(asked.name.clone(), NameData::Alias("a.b".to_owned()))];
                 let answer = asked.answer(Code::Good, &records, None, asked.room);
                 prop_assert!(answer.len() <= asked.room.max(HEADER + asked.raw.len()));
             }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt as _};
 
-use super::message::{A, ANY, Code, Data, Question};
+use super::message::{A, ANY, Code, NameData, Question};
 use crate::service_proxy::table::Known;
 
 /// The domain of the cluster.
@@ -18,7 +18,7 @@ const SCHEME: &str = "1.1.0";
 /// All names of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Zone {
-    names: HashMap<String, Vec<Data>>,
+    names: HashMap<String, Vec<NameData>>,
     /// Names that only have others below them.
     parents: HashSet<String>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Zone {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// These records of these names.
-    Records(Code, Vec<(String, Data)>),
+    Records(Code, Vec<(String, NameData)>),
     /// This alias, and what that name has elsewhere.
     Alias(String),
     /// It is another's to say.
@@ -37,7 +37,7 @@ pub(super) enum Found {
 impl Zone {
     pub(super) fn new(known: &Known) -> Zone {
         let mut zone = Zone::default();
-        zone.put(format!("dns-version.{DOMAIN}"), Data::Text(SCHEME.to_owned()));
+        zone.put(format!("dns-version.{DOMAIN}"), NameData::Text(SCHEME.to_owned()));
         for top in ["svc", "pod"] {
             zone.parents.insert(format!("{top}.{DOMAIN}"));
         }
@@ -55,7 +55,7 @@ impl Zone {
         zone
     }
 
-    fn put(&mut self, name: String, data: Data) {
+    fn put(&mut self, name: String, data: NameData) {
         let mut rest = name.as_str();
         while let Some((_, parent)) = rest.split_once('.') {
             if parent.len() < DOMAIN.len() || !self.parents.insert(parent.to_owned()) {
@@ -74,7 +74,7 @@ impl Zone {
         if service.str_at(&["spec", "type"]) == Some("ExternalName") {
             if let Some(target) = service.str_at(&["spec", "externalName"]) {
                 let target = target.trim_end_matches('.').to_ascii_lowercase();
-                self.put(name, Data::Alias(target));
+                self.put(name, NameData::Alias(target));
             }
             return;
         }
@@ -82,8 +82,8 @@ impl Zone {
         else {
             return;
         };
-        self.put(name.clone(), Data::Address(address));
-        self.put(reverse(address), Data::Pointer(name.clone()));
+        self.put(name.clone(), NameData::Address(address));
+        self.put(reverse(address), NameData::Pointer(name.clone()));
         for port in service.list_at(&["spec", "ports"]).iter().filter_map(Value::as_object) {
             self.port(&name, port, &name);
         }
@@ -95,7 +95,7 @@ impl Zone {
         let name = port.str_at(&["name"]).filter(|name| !name.is_empty());
         if let (Some(number), Some(name)) = (number, name) {
             let protocol = port.str_at(&["protocol"]).unwrap_or("TCP").to_ascii_lowercase();
-            let data = Data::Service { port: number, target: target.to_owned() };
+            let data = NameData::Service { port: number, target: target.to_owned() };
             self.put(format!("_{name}._{protocol}.{service}"), data);
         }
     }
@@ -112,9 +112,9 @@ impl Zone {
                 let host = endpoint.str_at(&["hostname"]).filter(|host| !host.is_empty());
                 let host = host.map_or_else(|| dashed(address), str::to_owned);
                 let target = format!("{host}.{name}");
-                self.put(name.clone(), Data::Address(address));
-                self.put(target.clone(), Data::Address(address));
-                self.put(reverse(address), Data::Pointer(target.clone()));
+                self.put(name.clone(), NameData::Address(address));
+                self.put(target.clone(), NameData::Address(address));
+                self.put(reverse(address), NameData::Pointer(target.clone()));
                 for port in slice.list_at(&["ports"]).iter().filter_map(Value::as_object) {
                     self.port(&name, port, &target);
                 }
@@ -134,7 +134,7 @@ impl Zone {
                 return Found::Elsewhere;
             }
             return match pod(name) {
-                Some(address) => self.of(asked, &[Data::Address(address)]),
+                Some(address) => self.of(asked, &[NameData::Address(address)]),
                 None if self.parents.contains(name) => Found::Records(Code::Good, Vec::new()),
                 None => Found::Records(Code::NoName, Vec::new()),
             };
@@ -143,11 +143,11 @@ impl Zone {
         self.of(asked, all)
     }
 
-    fn of(&self, asked: &Question, all: &[Data]) -> Found {
-        if let (Some(Data::Alias(target)), A) = (all.first(), asked.kind) {
+    fn of(&self, asked: &Question, all: &[NameData]) -> Found {
+        if let (Some(NameData::Alias(target)), A) = (all.first(), asked.kind) {
             return match self.names.get(target) {
                 Some(there) => {
-                    let alias = (asked.name.clone(), Data::Alias(target.clone()));
+                    let alias = (asked.name.clone(), NameData::Alias(target.clone()));
                     // One step only: a circle of aliases ends here.
                     let there = there.iter().filter(|data| data.kind() == A).cloned();
                     let there = there.map(|data| (target.clone(), data));
@@ -156,8 +156,8 @@ impl Zone {
                 None => Found::Alias(target.clone()),
             };
         }
-        let fits = |data: &&Data| {
-            asked.kind == ANY || data.kind() == asked.kind || matches!(data, Data::Alias(_))
+        let fits = |data: &&NameData| {
+            asked.kind == ANY || data.kind() == asked.kind || matches!(data, NameData::Alias(_))
         };
         let found = all.iter().filter(fits).map(|data| (asked.name.clone(), data.clone()));
         Found::Records(Code::Good, found.collect())

@@ -178,7 +178,7 @@ impl ProcessRuntime {
                 let _ = held.readable().await.map(|_| ());
             }
             let current = network.holder();
-            if !current.is_some_and(|current| current.instance() == instance) {
+            if current.is_none_or(|current| current.instance() != instance) {
                 return;
             }
             tracing::error!("the holder of the pods' network is gone; pods are made anew");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::client::HolderClient;
-use super::messages::{Place, SocketWanted};
+use super::messages::{NetworkPlace, SocketWanted};
 use crate::runtime::process::ProcessRuntime;
 use crate::runtime::process::state::SandboxRecord;
 use crate::runtime::{Duplex, RuntimeError};
@@ -17,7 +17,7 @@ impl HolderClient {
     /// Connects from a network to an address.
     pub(in super::super) async fn connect(
         &self,
-        place: Place,
+        place: NetworkPlace,
         to: SocketAddr,
     ) -> io::Result<TcpStream> {
         let (v6, datagrams, transparent) = (to.is_ipv6(), false, false);
@@ -41,7 +41,7 @@ impl ProcessRuntime {
             Err(_) => tokio::net::lookup_host((host, port)).await?.collect(),
         };
         for address in found {
-            match holder.connect(Place::Node, address).await {
+            match holder.connect(NetworkPlace::Node, address).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => problem = error,
             }
@@ -58,7 +58,7 @@ impl ProcessRuntime {
     ) -> Result<Box<dyn Duplex>, RuntimeError> {
         let mut problem = None;
         for host in [Ipv4Addr::LOCALHOST.into(), IpAddr::V6(Ipv6Addr::LOCALHOST), sandbox.address] {
-            let place = Place::Pod(sandbox.id.clone());
+            let place = NetworkPlace::Pod(sandbox.id.clone());
             match holder.connect(place, (host, port).into()).await {
                 Ok(stream) => return Ok(Box::new(stream)),
                 Err(error) => problem = problem.or(Some(error)),

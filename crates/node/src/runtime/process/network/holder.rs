@@ -23,7 +23,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use super::filter::{self, WayOut};
 use super::links::{self, LOOPBACK, Lane, OF_POD};
 use super::messages::{
-    HolderOrder, HolderRecord, HolderRequest, HolderResponse, Place, PodPlace, SocketWanted,
+    HolderOrder, HolderRecord, HolderRequest, HolderResponse, NetworkPlace, PodPlace, SocketWanted,
 };
 use super::netlink::NetlinkSocket;
 use super::{RECORD, sysctls};
@@ -354,8 +354,8 @@ impl NetworkHolder {
 
     fn socket(&self, wanted: &SocketWanted) -> Done<OwnedFd> {
         let pod = match &wanted.place {
-            Place::Node => return socket(wanted),
-            Place::Pod(id) => self.pods.get(id),
+            NetworkPlace::Node => return socket(wanted),
+            NetworkPlace::Pod(id) => self.pods.get(id),
         };
         let pod = pod.ok_or_else(|| "enter the pod's network: it is gone".to_owned())?;
         let kind = Some(LinkNameSpaceType::Network);

@@ -43,7 +43,7 @@ pub(in super::super) struct PodPlace {
 
 /// Which network a socket is in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum Place {
+pub(in super::super) enum NetworkPlace {
     /// That of the node.
     Node,
     /// That of a pod, by its sandbox.
@@ -54,7 +54,7 @@ pub(in super::super) enum Place {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in super::super) struct SocketWanted {
     /// Where.
-    pub(in super::super) place: Place,
+    pub(in super::super) place: NetworkPlace,
     /// IPv6 rather than IPv4.
     pub(in super::super) v6: bool,
     /// Datagrams rather than a stream.

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 
 use super::client::{HolderClient, HolderRefusal};
-use super::messages::{HolderRequest, Place, SocketWanted};
+use super::messages::{HolderRequest, NetworkPlace, SocketWanted};
 use super::{NetworkState, OF_PODS};
 use crate::runtime::NodeNetwork;
 
@@ -32,7 +32,7 @@ impl HeldNetwork {
         v6: bool,
         bound: Option<SocketAddr>,
     ) -> io::Result<OwnedFd> {
-        let place = Place::Node;
+        let place = NetworkPlace::Node;
         let wanted = SocketWanted { place, v6, datagrams, bound, transparent: false };
         self.holder()?.socket(wanted).await
     }
@@ -88,7 +88,7 @@ impl NodeNetwork for HeldNetwork {
             let holder = self.holder()?;
             let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let wanted = SocketWanted {
-                place: Place::Node,
+                place: NetworkPlace::Node,
                 v6: false,
                 datagrams: false,
                 bound: Some(here),
@@ -103,7 +103,7 @@ impl NodeNetwork for HeldNetwork {
     }
 
     fn connect(&self, to: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
-        Box::pin(async move { self.holder()?.connect(Place::Node, to).await })
+        Box::pin(async move { self.holder()?.connect(NetworkPlace::Node, to).await })
     }
 
     fn datagrams(&self, to: SocketAddr) -> BoxFuture<'_, io::Result<UdpSocket>> {
