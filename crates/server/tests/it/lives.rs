@@ -300,5 +300,5 @@ async fn r48_what_is_published_follows_the_versions_that_are_served() {
         house.merge(&path, json!({"spec": {"versions": spec["versions"]}})).await.with(200);
         assert_eq!(published(&house).await, expected);
     }
-    house.get("/openapi/v3/apis/one.example.com/v4").await.fails(404, "NotFound");
+    assert_eq!(house.get("/openapi/v3/apis/one.example.com/v4").await.code, 404);
 }
