@@ -20,8 +20,11 @@ const PLANNED: &str = "Tests named by the seed's test plan";
 /// under the same letters, for the reader only.
 const SPEC_DECIDED: &str = "referential-authorization";
 
+/// The file whose rules are called `N1` and so on.
+const SPEC_NETWORK: &str = "laptop";
+
 /// The id of a rule: `R12`, one put in later such as `R12a`, with the letters of a family such as `CR4` or
-/// `A1`, or one of migration (`M1`) or a decision (`D1`).
+/// `A1`, of the network of pods (`N1`), or one of migration (`M1`) or a decision (`D1`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     family: String,
@@ -71,6 +74,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let folder = parent_document(&root, file);
         for (test, candidates) in tests(&text, folder.as_deref()) {
             for rule in rules_of(&test).unwrap_or_default() {
+                // Elsewhere the letter stands for notes, not rules.
+                let is_note = rule.family == "N"
+                    && !candidates.iter().any(|named| named.spec == SPEC_NETWORK);
+                if is_note {
+                    continue;
+                }
                 match place(&specs, &candidates, &test, &rule) {
                     Some(spec) => {
                         found.entry((spec, rule)).or_default().push((test.clone(), file.clone()));
@@ -181,7 +190,7 @@ fn run_of(text: &str) -> Vec<Rule> {
 fn leading(text: &str) -> Option<(Rule, &str)> {
     let letters = text.find(|letter: char| !letter.is_ascii_uppercase())?;
     let (family, rest) = text.split_at_checked(letters)?;
-    if !matches!(family, "R" | "M" | "D" | "A") && family.len() != 2 {
+    if !matches!(family, "R" | "M" | "D" | "A" | "N") && family.len() != 2 {
         return None;
     }
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());

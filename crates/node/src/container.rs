@@ -299,7 +299,7 @@ fn aliases(pod: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Rules of spec/downward-api.md.
+    //! Rules of spec/downward-api.md and spec/laptop.md.
     use serde_json::json;
 
     use super::*;
