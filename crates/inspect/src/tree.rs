@@ -37,6 +37,7 @@ pub struct TreeRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<OwnerLink>,
     /// How it stands.
+    #[serde(rename = "standing")]
     pub state: LifecycleState,
     /// How it fares, in the words of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,7 @@ pub struct ObjectDiagnosis {
     /// The object.
     pub object: ObjectIdentity,
     /// How it stands.
+    #[serde(rename = "standing")]
     pub state: LifecycleState,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
