@@ -244,21 +244,6 @@ async fn n5_n9_addresses_and_networks_outlive_an_agent_and_then_rest() {
 }
 
 #[tokio::test]
-async fn n9_a_holder_that_ends_with_its_agent_does() {
-    let house = House::with(|settings| settings.ends_with_agent = true).await;
-    start(&house, "web", &server("0.0.0.0", 80, "web")).await;
-    let pid = holder(&house);
-    let House { folder, runtime } = house;
-    drop(runtime);
-    let begin = Instant::now();
-    while rustix::process::test_kill_process(pid).is_ok() {
-        assert!(begin.elapsed() < Duration::from_secs(2), "the holder is there still");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert!(!folder.path().join("state/.network/holder.json").exists());
-}
-
-#[tokio::test]
 async fn n10_without_a_network_of_their_own_pods_have_the_machines_and_that_is_said() {
     let house = House::with(|settings| settings.pod_network = PodNetworkChoice::Machine).await;
     let about = house.runtime.about().await.unwrap();
