@@ -20,8 +20,8 @@ const PLANNED: &str = "Tests named by the seed's test plan";
 /// under the same letters, for the reader only.
 const SPEC_DECIDED: &str = "referential-authorization";
 
-/// The id of a rule: `R12`, one put in later such as `R12a`, with the two letters of a family such as
-/// `CR4`, or one of migration (`M1`) or a decision (`D1`).
+/// The id of a rule: `R12`, one put in later such as `R12a`, with the letters of a family such as `CR4` or
+/// `A1`, or one of migration (`M1`) or a decision (`D1`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     family: String,
@@ -109,12 +109,13 @@ fn all(specs: &Specs) -> usize {
     specs.values().map(BTreeSet::len).sum()
 }
 
-/// The rules a spec file defines: `**R1** …`, `| R1 | …`, `| **R1** …`, `R1. …`, `R1 …` at a line's
-/// start. A file that has such rules may define more in passing: `… (R1) …`. Those of a family of
+/// The rules a spec file defines: `**R1** …`, `- **R1** …`, `| R1 | …`, `| **R1** …`, `R1. …`, `R1 …` at
+/// a line's start. A file that has such rules may define more in passing: `… (R1) …`. Those of a family of
 /// two letters are always written bold: `| **CR4** …`.
 fn defined(text: &str) -> BTreeSet<Rule> {
     let opening = |line: &str| {
-        let line = line.strip_prefix("| ").unwrap_or(line);
+        let point = line.strip_prefix("- ").filter(|point| point.starts_with("**"));
+        let line = line.strip_prefix("| ").or(point).unwrap_or(line);
         let bold = line.strip_prefix("**");
         let (rule, rest) = leading(bold.unwrap_or(line))?;
         let ends = ["**", " |", ".", " "].iter().any(|end| rest.starts_with(end));
@@ -180,7 +181,7 @@ fn run_of(text: &str) -> Vec<Rule> {
 fn leading(text: &str) -> Option<(Rule, &str)> {
     let letters = text.find(|letter: char| !letter.is_ascii_uppercase())?;
     let (family, rest) = text.split_at_checked(letters)?;
-    if !matches!(family, "R" | "M" | "D") && family.len() != 2 {
+    if !matches!(family, "R" | "M" | "D" | "A") && family.len() != 2 {
         return None;
     }
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
@@ -493,9 +494,21 @@ mod tests {
         assert_eq!(rules_of("cr4_hi1_what"), Some(vec![rule("CR", 4), rule("HI", 1)]));
         assert_eq!(place(&specs, &only("api-server"), "cr4_a", &rule("CR", 4)), Some("x".into()));
         assert_eq!(place(&specs, &only("x"), "cr5_a", &rule("CR", 5)), None);
-        for other in ["v1_a", "abc1_a", "a1", "CR4_a", "cr_4"] {
+        for other in ["v1_a", "abc1_a", "b1", "CR4_a", "cr_4"] {
             assert_eq!(rules_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn rules_of_attach_are_points_of_a_list() {
+        let rules = defined("- **A1** a\n- **A2** b\n- as told in **A3**\n");
+        assert_eq!(rules, BTreeSet::from([rule("A", 1), rule("A", 2)]));
+        assert_eq!(rules_of("a1_what"), Some(vec![rule("A", 1)]));
+        let specs = Specs::from([("attach".to_owned(), rules)]);
+        assert_eq!(
+            place(&specs, &only("api-server"), "a2_b", &rule("A", 2)),
+            Some("attach".into())
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use crate::flags::AccessCommand;
 use crate::report::CommandError;
 
-pub(crate) use strategies::{bundled, bundled_objects};
+pub(crate) use strategies::{bundled, bundled_objects, bundled_origins};
 
 pub(crate) fn run(command: &AccessCommand, program: &str) -> Result<ExitCode, CommandError> {
     match command {

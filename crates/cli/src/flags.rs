@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_machinery::quantity::Quantity;
 
 mod access;
+mod attach;
 mod authorization;
 mod envtest;
 mod inspect;
@@ -21,6 +22,10 @@ pub(crate) use access::{
     AccessUnused, Can, Conformance, Explain, MapForm, Migrate, MigrateGrants, NarrowForm,
     Strategies, StrategiesInstall, WhoCan,
 };
+pub(crate) use attach::{
+    AccessModeFlag, AttachFeatureFlag, AttachFlags, DoctorFlags, InstallAccess, InstallCommand,
+    InstallDownward, TrialFlag, UninstallAccess, UninstallCommand, UninstallFlags,
+};
 pub(crate) use authorization::{AuthorizationFlags, ReviewVersionFlag};
 pub(crate) use envtest::EnvtestFlags;
 pub(crate) use inspect::{
@@ -30,7 +35,10 @@ pub(crate) use inspect::{
 pub(crate) use lifecycle::{
     Delete, Down, KubeconfigCommand, KubeconfigFolder, Logs, StatusOptions,
 };
-pub(crate) use node::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+pub(crate) use node::{
+    EgressFlag, Isolation, NodeCommand, NodeFlags, NodeInfo, NodeSubcommand, PodNetworkFlag,
+    RuntimeFlag,
+};
 pub(crate) use offline::{
     Compact, KeysCommand, KeysFolder, KeysRemove, SnapshotCommand, SnapshotRestore, SnapshotSave,
     Storage,
@@ -158,6 +166,18 @@ pub(crate) enum Command {
     /// Make objects of this API from those of another
     #[command(subcommand)]
     Migrate(Migrate),
+    /// Say what of Tenure works on a cluster that is already there, and why
+    #[command(after_help = attach::DOCTOR_EXAMPLES)]
+    Doctor(DoctorFlags),
+    /// Do something for a cluster that is already there, until stopped
+    #[command(after_help = attach::ATTACH_EXAMPLES)]
+    Attach(AttachFlags),
+    /// Print what brings a feature to a cluster that is already there
+    #[command(subcommand, after_help = attach::INSTALL_EXAMPLES)]
+    Install(InstallCommand),
+    /// Remove from a cluster what `install` printed
+    #[command(subcommand, after_help = attach::UNINSTALL_EXAMPLES)]
+    Uninstall(UninstallCommand),
     /// Print admission policies to apply to a cluster
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(PolicyCommand),

@@ -5,9 +5,11 @@
 )]
 
 mod access;
+mod attach;
 mod clock;
 mod descriptors;
 mod detach;
+mod doctor;
 mod environment;
 mod envtest;
 mod flags;
@@ -85,6 +87,7 @@ fn failure(command: &Command) -> u8 {
         | Command::Audit(_)
         | Command::Unused(_)
         | Command::Access(_)
+        | Command::Doctor(_)
         | Command::Migrate(_) => COULD_NOT_LOOK,
         _ => NO,
     }
@@ -105,7 +108,7 @@ fn program() -> &'static str {
 
 fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, CommandError> {
     let Flags { command, verbose } = flags;
-    if !matches!(command, Command::Up(_) | Command::Node(_)) {
+    if !matches!(command, Command::Up(_) | Command::Node(_) | Command::Attach(_)) {
         logging::start_if_requested(verbose)?;
     }
     let done = match command {
@@ -119,6 +122,10 @@ fn run(flags: Flags, program: &'static str, begin: Instant) -> Result<ExitCode, 
         Command::Migrate(Migrate::ReferenceGrants(flags)) => {
             return migrate::reference_grants(&flags);
         }
+        Command::Doctor(flags) => return doctor::run(&flags),
+        Command::Attach(flags) => attach::run(flags, verbose),
+        Command::Install(command) => attach::install(&command),
+        Command::Uninstall(command) => return attach::uninstall(&command),
         Command::Up(flags) => return up::run(*flags, verbose, begin),
         Command::Status(flags) => return lifecycle::status(&flags),
         Command::Logs(flags) => lifecycle::logs(&flags),

@@ -16,7 +16,10 @@ use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt as _};
 use tenure_node::{Node, NodeSettings, RuntimeChoice, Server};
 
-use crate::flags::{Isolation, NodeCommand, NodeFlags, NodeSubcommand, RuntimeFlag};
+use crate::flags::{
+    EgressFlag, Isolation, NodeCommand, NodeFlags, NodeInfo, NodeSubcommand, PodNetworkFlag,
+    RuntimeFlag,
+};
 use crate::report::CommandError;
 use crate::up::{Signals, data_dir, run_to_end, workers};
 use crate::{logging, say};
@@ -26,7 +29,7 @@ const INFO_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(flags: NodeCommand, verbose: u8) -> Result<(), CommandError> {
     if let Some(NodeSubcommand::Info(flags)) = &flags.command {
-        return info(&flags.runtime, flags.isolation);
+        return info(flags);
     }
     logging::start(flags.log_format, verbose)?;
     run_to_end(Box::pin(join(flags)))?
@@ -41,7 +44,7 @@ async fn join(flags: NodeCommand) -> Result<(), CommandError> {
     };
     let name = match flags.node_name.clone() {
         Some(name) => name,
-        None => machine_name()?,
+        None => machine_name("name the node with `--node-name NAME`")?,
     };
     let server = tokio::select! {
         found = server(&path, flags.context.as_deref(), &name) => found?,
@@ -73,6 +76,7 @@ async fn join(flags: NodeCommand) -> Result<(), CommandError> {
         listen: flags.listen,
         room: options.room,
         backoff: options.backoff,
+        egress: options.egress,
         eviction: options.eviction,
         ..NodeSettings::new(&name, server.clone(), runtime, folder)
     };
@@ -131,11 +135,11 @@ fn problem(error: &dyn std::error::Error) -> CommandError {
 }
 
 /// The name of this machine as nodes are named.
-fn machine_name() -> Result<String, CommandError> {
+pub(crate) fn machine_name(hint: &str) -> Result<String, CommandError> {
     let name = tenure_host::pki::hostname().unwrap_or_default().to_lowercase();
     if name.is_empty() {
         let problem = CommandError::new("this machine has no name");
-        return Err(problem.hint("name the node with `--node-name NAME`"));
+        return Err(problem.hint(hint));
     }
     Ok(name)
 }
@@ -210,7 +214,7 @@ pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeCho
         }),
         #[cfg(target_os = "linux")]
         RuntimeFlag::Process => {
-            use tenure_node::runtime::process::Images;
+            use tenure_node::runtime::process::{Images, PodNetworkChoice};
             let images = Images {
                 map: flags.image_map.iter().map(|text| Images::parse_map(text)).collect(),
                 folders: flags.image_dir.clone(),
@@ -218,7 +222,11 @@ pub(crate) fn choice(flag: &RuntimeFlag, flags: &NodeFlags) -> Option<RuntimeCho
             };
             let allow_privileged = flags.allow_privileged_process;
             let plain = flags.isolation == Isolation::None;
-            Some(RuntimeChoice::Process { images, allow_privileged, plain })
+            let pod_network = match flags.pod_network {
+                PodNetworkFlag::Own => PodNetworkChoice::Own,
+                PodNetworkFlag::Host => PodNetworkChoice::Machine,
+            };
+            Some(RuntimeChoice::Process { images, allow_privileged, plain, pod_network })
         }
         #[cfg(not(target_os = "linux"))]
         RuntimeFlag::Process => None,
@@ -246,11 +254,13 @@ pub(crate) fn options(flags: &NodeFlags) -> Result<NodeOptions, CommandError> {
     let (first, max) = flags.restart_backoff;
     let backoff = RestartBackoff::curve(first, max);
     let eviction = flags.eviction;
-    Ok(NodeOptions { room: NodeCapacity { ..room }, backoff, eviction, ..NodeOptions::default() })
+    let egress = flags.egress == EgressFlag::Host;
+    let room = NodeCapacity { ..room };
+    Ok(NodeOptions { room, backoff, egress, eviction, ..NodeOptions::default() })
 }
 
 /// Prints what a runtime isolates on this machine.
-fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), CommandError> {
+fn info(flags: &NodeInfo) -> Result<(), CommandError> {
     let runtime = workers()?;
     runtime.block_on(Box::pin(async {
         let none = NodeFlags {
@@ -259,11 +269,13 @@ fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), CommandError> {
             image_map: Vec::new(),
             image_dir: Vec::new(),
             allow_privileged_process: false,
-            isolation,
+            isolation: flags.isolation,
+            pod_network: flags.pod_network,
+            egress: EgressFlag::Host,
             cri_host_network: false,
             eviction: false,
         };
-        let Some(choice) = choice(flag, &none) else {
+        let Some(choice) = choice(&flags.runtime, &none) else {
             return Err(CommandError::new("a simulated node isolates nothing: it runs nothing"));
         };
         let folder = TemporaryFolder::new().map_err(|error| {
@@ -271,6 +283,7 @@ fn info(flag: &RuntimeFlag, isolation: Isolation) -> Result<(), CommandError> {
         })?;
         let settings = NodeSettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ends_with_agent: true,
             ..NodeSettings::new("info", Server::default(), choice, folder.path().to_owned())
         };
         let asked = async {

@@ -31,6 +31,12 @@ impl CommandError {
         self
     }
 
+    /// The cluster does not answer.
+    pub(crate) fn unanswered(mut self) -> CommandError {
+        self.code = Some(COULD_NOT_LOOK);
+        self
+    }
+
     /// Everything was read, and what was asked about is not there.
     pub(crate) fn absent(mut self) -> CommandError {
         self.code = Some(NO);

@@ -189,6 +189,22 @@ impl IntentExecutor {
                 client.put(self.actor.manager, &path, &scale).await?;
                 Ok(scale.name().to_owned())
             }
+            Act::Touch { path, name } => {
+                let client = InternalClient::new(&self.writer, self.actor.account);
+                client.merge(self.actor.manager, &path, &json!({})).await?;
+                Ok(name)
+            }
+            Act::RemoveElsewhere { path, name, uid } => {
+                let client = InternalClient::new(&self.writer, self.actor.account);
+                let mut options = json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+                });
+                if let Some(map) = options.as_object_mut().filter(|_| !uid.is_empty()) {
+                    map.insert("preconditions".into(), json!({ "uid": uid }));
+                }
+                client.delete(self.actor.manager, &path, &options).await?;
+                Ok(name)
+            }
             Act::Tell(_) => Ok(String::new()),
         }
     }
@@ -372,6 +388,8 @@ fn about(act: &Act) -> (Verb, Option<BuiltinResource>, String) {
             (Verb::Delete, resource, object.name.clone())
         }
         Act::PutScale { scale, .. } => (Verb::Update, None, scale.name().to_owned()),
+        Act::Touch { name, .. } => (Verb::Update, None, name.clone()),
+        Act::RemoveElsewhere { name, .. } => (Verb::Delete, None, name.clone()),
         Act::Tell(note) => (Verb::Update, Some(note.about.resource), note.about.name.clone()),
     }
 }

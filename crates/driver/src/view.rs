@@ -11,13 +11,17 @@ use serde_json::Value;
 use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::Object;
+use tenure_machinery::kind::Verbs;
 use tenure_server::internal_writer::{self, InternalWriter};
 use tenure_server::registry::{Registry, ServedKind};
 use tenure_workload::scheduler::{PendingPod, PodAllocation};
 use tenure_workload::simulated::{NodeLoad, Resident};
 use tenure_workload::system_objects::SystemObject;
-use tenure_workload::{BuiltinResource, ClusterView, CustomKind, ObjectHeader, VersionedObject};
-use tenure_world::{Record, World};
+use tenure_workload::{
+    AnyObject, BuiltinResource, ClusterView, CustomKind, ObjectHeader, ObjectOwner, ResourcePlace,
+    VersionedObject,
+};
+use tenure_world::{Owner, Record, World};
 
 use crate::progress::Observer;
 
@@ -411,6 +415,19 @@ fn each_of(
     }
 }
 
+/// A resource whose objects are stored.
+fn stored_resource<'a>(
+    kinds: &'a Registry,
+    group: &str,
+    plural: &str,
+) -> Option<&'a Arc<ServedKind>> {
+    kinds.kinds().iter().find(|served| {
+        served.kind.group == group
+            && served.kind.plural == plural
+            && served.kind.verbs != Verbs::CreateOnly
+    })
+}
+
 impl ClusterView for Eyes<'_> {
     fn get(
         &self,
@@ -467,6 +484,58 @@ impl ClusterView for Eyes<'_> {
         for served in self.writer.kinds().in_namespaces() {
             each_of(served, self.world, &served.collection(namespace), visit);
         }
+    }
+
+    fn resource_place(&self, group: &str, plural: &str) -> Option<ResourcePlace> {
+        let kinds = self.writer.kinds();
+        let served = stored_resource(&kinds, group, plural)?;
+        let root = if group.is_empty() { "/api" } else { "/apis" };
+        let version = format!("{root}/{}", served.api_version);
+        Some(ResourcePlace { version, namespaced: served.kind.namespaced })
+    }
+
+    fn stored_objects(
+        &self,
+        group: &str,
+        plural: &str,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Vec<(String, String)> {
+        let kinds = self.writer.kinds();
+        let Some(served) = stored_resource(&kinds, group, plural) else { return Vec::new() };
+        let after = after.map(|(namespace, name)| served.key(namespace, name));
+        let records = self.world.range(&served.prefix, after.as_deref()).take(most);
+        records.map(|record| (record.namespace().to_owned(), record.name().to_owned())).collect()
+    }
+
+    fn owned_objects(
+        &self,
+        such: &dyn Fn(&[ObjectOwner]) -> bool,
+    ) -> Vec<(AnyObject, Vec<ObjectOwner>)> {
+        let kinds = self.writer.kinds();
+        let owned = self
+            .world
+            .range("/registry/", None)
+            .filter(|record| record.owners().len() > 0 && !record.deleting());
+        let read = |record: &Arc<Record>| {
+            let of = |owner: Owner<'_>| ObjectOwner {
+                api_version: owner.api_version.to_owned(),
+                kind: owner.kind.to_owned(),
+                name: owner.name.to_owned(),
+                uid: owner.uid.to_owned(),
+            };
+            let owners: Vec<ObjectOwner> = record.owners().map(of).collect();
+            let served = kinds.stored_at(record.key()).filter(|_| such(&owners))?;
+            let object = AnyObject {
+                group: served.kind.group.to_string(),
+                resource: served.kind.plural.to_string(),
+                namespace: record.namespace().to_owned(),
+                name: record.name().to_owned(),
+                uid: record.uid().to_owned(),
+            };
+            Some((object, owners))
+        };
+        owned.filter_map(read).collect()
     }
 
     fn owned_by(&self, uid: &str, resource: BuiltinResource) -> Vec<VersionedObject> {

@@ -44,6 +44,8 @@ pub struct NodeOptions {
     pub room: tenure_lifecycle::NodeCapacity,
     /// How restarts wait.
     pub backoff: tenure_lifecycle::RestartBackoff,
+    /// Whether pods with a network of their own reach what is outside of it.
+    pub egress: bool,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
@@ -58,6 +60,7 @@ impl Default for NodeOptions {
                 ..tenure_lifecycle::NodeCapacity::default()
             },
             backoff: tenure_lifecycle::RestartBackoff::default(),
+            egress: true,
             eviction: false,
             foreign_sandboxes_stay: tenure_node::node::STRANGERS_STAY,
         }
@@ -204,9 +207,11 @@ fn node(
         address: Some(wanted.address),
         room: wanted.options.room.clone(),
         backoff: wanted.options.backoff,
+        egress: wanted.options.egress,
         eviction: wanted.options.eviction,
         foreign_sandboxes_stay: wanted.options.foreign_sandboxes_stay,
         ends_with_agent: !wanted.folder.kept,
+        dialled_in_memory: true,
         downward: wanted.downward,
         // Of every node of this process, not only of this one.
         private: wanted.private.iter().cloned().chain([wanted.folder.path.clone()]).collect(),

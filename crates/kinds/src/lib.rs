@@ -27,6 +27,7 @@ pub mod downward;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod ignored;
 mod ingress;
 mod ip_address;
 mod key_pair;
@@ -60,4 +61,5 @@ pub mod workloads;
 mod check;
 
 pub use crate::podspec::{validate_ephemeral_update, validate_resize};
+pub use ignored::{IGNORED, IgnoredMember};
 pub use table::{GROUP_ORDER, builtin};

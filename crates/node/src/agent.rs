@@ -25,6 +25,7 @@ use crate::admission::{final_phase, judge, reason};
 use crate::allocation::Allocations;
 use crate::client::{Client, ClientError, Server};
 use crate::clock;
+use crate::container::NameServers;
 use crate::events::Events;
 use crate::evict;
 use crate::follow::{CollectionEvent, follow};
@@ -32,8 +33,9 @@ use crate::foreign_sandboxes::ForeignSandboxes;
 use crate::objects::ObjectCache;
 use crate::offline_cache::{OfflineCache, OfflineObjectKey};
 use crate::pods::Pods;
-use crate::register::{NodeDescription, Pressure, Registrar};
+use crate::register::{NodeAddresses, NodeDescription, Pressure, Registrar};
 use crate::runtime::{ContainerRuntime, RuntimeInfo, Sandbox};
+use crate::service_proxy::{self, ServiceProxy};
 use crate::volume::{VolumeOptions, Volumes};
 use crate::worker::{Worker, WorkerMessage};
 
@@ -71,6 +73,8 @@ pub struct AgentConfig {
     pub host_path: bool,
     /// What of this machine no pod may be given.
     pub private: Vec<PathBuf>,
+    /// Whether pods with a network of their own reach what is outside of it.
+    pub egress: bool,
     /// Whether pods are put out when the node runs short (R112).
     pub eviction: bool,
     /// How long a sandbox of no pod stays (R154).
@@ -110,7 +114,7 @@ pub(crate) struct AgentContext {
     pub(crate) room: NodeCapacity,
     /// What of the room each pod was given.
     pub(crate) allocations: Allocations,
-    addresses: Vec<IpAddr>,
+    addresses: NodeAddresses,
     /// The pod of each sandbox.
     sandboxes: Mutex<HashMap<String, String>>,
     outs: Mutex<HashMap<String, mpsc::UnboundedSender<WorkerMessage>>>,
@@ -141,9 +145,20 @@ impl AgentContext {
         true
     }
 
-    /// Addresses of the node as texts.
+    /// The addresses of the node as texts, the main one of each family.
     pub(crate) fn addresses(&self) -> Vec<String> {
-        self.addresses.iter().map(IpAddr::to_string).collect()
+        let all = self.addresses.all();
+        let first = |v4: bool| all.iter().position(move |address| address.is_ipv4() == v4);
+        let mut mains: Vec<usize> = [first(true), first(false)].into_iter().flatten().collect();
+        mains.sort_unstable();
+        mains.into_iter().filter_map(|index| all.get(index)).map(IpAddr::to_string).collect()
+    }
+
+    /// Who pods ask for names, where they have a network of their own.
+    pub(crate) fn name_servers(&self) -> Option<NameServers> {
+        let machine = self.runtime.node_network()?.address()?;
+        let cluster = service_proxy::NAMES.into();
+        Some(NameServers { cluster, machine, domain: service_proxy::DOMAIN })
     }
 
     /// A container's id as a status shows it.
@@ -266,6 +281,7 @@ impl Agent {
             seed: AtomicU64::new(clock::timestamp().as_nanosecond() as u64),
             faults: Mutex::default(),
         });
+        let events_of_services = events.clone();
         let registrar = Arc::new(Registrar {
             client: client.clone(),
             identity: config.identity,
@@ -274,10 +290,28 @@ impl Agent {
             node,
             pressure: known_pressure,
             keeper: keeper.clone(),
+            runtime: Arc::clone(&config.runtime),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(carrying);
         tasks.spawn(keep_running("services", move || Arc::clone(&objects).follow_services()));
+        if let Some(network) = config.runtime.node_network() {
+            let server = service_proxy::host_and_port(&config.server.url).unwrap_or_default();
+            let (client, events) = (client.clone(), events_of_services);
+            let node = name.clone();
+            let egress = config.egress;
+            let proxy = ServiceProxy { client, events, node, network, server, egress };
+            let proxy = Arc::new(proxy);
+            let registered = known_node.clone();
+            tasks.spawn(keep_running("services of pods", move || {
+                let (proxy, mut registered) = (Arc::clone(&proxy), registered.clone());
+                async move {
+                    // Its addresses are known then.
+                    let _ = registered.wait_for(Option::is_some).await.map(|_| ());
+                    proxy.run().await;
+                }
+            }));
+        }
         let (runtime, about) = (Arc::clone(&config.runtime), Arc::new(about));
         let asking = move || ask_about(Arc::clone(&runtime), Arc::clone(&about));
         tasks.spawn(keep_running("runtime", asking));

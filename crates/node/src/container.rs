@@ -2,6 +2,7 @@
 //! Nothing is started here.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -12,6 +13,8 @@ use crate::runtime::{ContainerLimits, Dns, ImageUser, PodKey, SandboxConfig, Sec
 
 /// The longest name a machine may have.
 const HOSTNAME_MAX: usize = 63;
+/// The domain of the cluster's names.
+const CLUSTER_DOMAIN: &str = "cluster.local";
 
 /// The folder of a pod's logs.
 pub(crate) fn log_folder(logs: &Path, pod: &PodKey) -> PathBuf {
@@ -33,11 +36,13 @@ pub(crate) fn key(pod: &Object) -> PodKey {
 }
 
 /// How the sandbox of a pod is made.
-pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfig {
+pub(crate) fn sandbox(
+    pod: &Object,
+    attempt: u32,
+    logs: PathBuf,
+    names: Option<&NameServers>,
+) -> SandboxConfig {
     let flag = |name: &str| pod.bool_at(&["spec", name]).unwrap_or_default();
-    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
-    let hostname = hostname.unwrap_or_else(|| pod.name());
-    let cut = hostname.get(..HOSTNAME_MAX).unwrap_or(hostname).trim_end_matches(['-', '.']);
     let containers = pod.list_at(&["spec", "containers"]).iter().filter_map(Value::as_object);
     let ports = containers
         .flat_map(|container| container.list_at(&["ports"]))
@@ -58,7 +63,8 @@ pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfi
     SandboxConfig {
         pod: key(pod),
         attempt,
-        hostname: cut.to_owned(),
+        hostname: hostname(pod),
+        handler: String::new(),
         logs,
         host_network: flag("hostNetwork"),
         host_pid: flag("hostPID"),
@@ -68,9 +74,34 @@ pub(crate) fn sandbox(pod: &Object, attempt: u32, logs: PathBuf) -> SandboxConfi
         labels: texts(pod, "labels"),
         annotations: texts(pod, "annotations"),
         sysctls: sysctls.collect(),
-        dns: dns(pod, &std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
+        dns: dns(pod, &std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default(), names),
         ports,
         security: security(pod, &Object::new()),
+    }
+}
+
+/// `hostname`, or the pod's name, as the name of a machine.
+fn short_name(pod: &Object) -> &str {
+    let said = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
+    let name = said.unwrap_or_else(|| pod.name());
+    name.get(..HOSTNAME_MAX).unwrap_or(name).trim_end_matches(['-', '.'])
+}
+
+/// The name with its domain, where the pod has a subdomain.
+fn full_name(pod: &Object) -> Option<String> {
+    let subdomain = pod.str_at(&["spec", "subdomain"]).filter(|name| !name.is_empty())?;
+    Some(format!("{}.{subdomain}.{}.svc.{CLUSTER_DOMAIN}", short_name(pod), pod.namespace()))
+}
+
+/// What a pod sees as its own name: `hostnameOverride` before all, the name with its domain with
+/// `setHostnameAsFQDN`.
+fn hostname(pod: &Object) -> String {
+    let own = pod.str_at(&["spec", "hostnameOverride"]).filter(|name| !name.is_empty());
+    let own = own.filter(|_| pod.bool_at(&["spec", "hostNetwork"]) != Some(true));
+    let whole = pod.bool_at(&["spec", "setHostnameAsFQDN"]) == Some(true);
+    match own {
+        Some(own) => own.to_owned(),
+        None => full_name(pod).filter(|_| whole).unwrap_or_else(|| short_name(pod).to_owned()),
     }
 }
 
@@ -79,10 +110,24 @@ fn texts(pod: &Object, name: &str) -> BTreeMap<String, String> {
     map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// The resolver of a pod. There is no server of names inside, so `ClusterFirst` is the node's.
-fn dns(pod: &Object, node: &str) -> Dns {
+/// Who is asked for names in the network of pods, where there is one.
+pub(crate) struct NameServers {
+    /// For names of the cluster, and all others.
+    pub(crate) cluster: IpAddr,
+    /// For names that the machine knows.
+    pub(crate) machine: IpAddr,
+    /// The domain of the cluster.
+    pub(crate) domain: &'static str,
+}
+
+/// The resolver of a pod. Without a server of names for the cluster `ClusterFirst` is the machine's. In a network
+/// of their own pods do not reach the machine's servers, which are asked for them (N23).
+fn dns(pod: &Object, node: &str, names: Option<&NameServers>) -> Dns {
     let mut dns = Dns::default();
-    if pod.str_at(&["spec", "dnsPolicy"]) != Some("None") {
+    let policy = pod.str_at(&["spec", "dnsPolicy"]).unwrap_or("ClusterFirst");
+    let on_node = pod.bool_at(&["spec", "hostNetwork"]) == Some(true);
+    let of_cluster = policy == "ClusterFirstWithHostNet" || (policy == "ClusterFirst" && !on_node);
+    if policy != "None" {
         for line in node.lines() {
             let mut words = line.split_whitespace().map(str::to_owned);
             match words.next().as_deref() {
@@ -90,6 +135,20 @@ fn dns(pod: &Object, node: &str) -> Dns {
                 Some("search") => dns.searches = words.collect(),
                 Some("options") => dns.options.extend(words),
                 _ => {}
+            }
+        }
+        if let Some(names) = names {
+            let server = if of_cluster { names.cluster } else { names.machine };
+            dns.servers = vec![server.to_string()];
+            if of_cluster {
+                let NameServers { domain, .. } = names;
+                let own = [
+                    format!("{}.svc.{domain}", pod.namespace()),
+                    format!("svc.{domain}"),
+                    (*domain).to_owned(),
+                ];
+                dns.searches.splice(0..0, own);
+                dns.options = vec!["ndots:5".to_owned()];
             }
         }
     }
@@ -209,9 +268,11 @@ pub(crate) fn hosts(pod: &Object, address: &str) -> String {
          fe00::1\tip6-allnodes\n\
          fe00::2\tip6-allrouters\n",
     );
-    let hostname = pod.str_at(&["spec", "hostname"]).filter(|name| !name.is_empty());
-    let hostname = hostname.unwrap_or_else(|| pod.name());
-    text.push_str(&format!("{address}\t{hostname}\n"));
+    let own = pod.str_at(&["spec", "hostnameOverride"]).filter(|name| !name.is_empty());
+    match full_name(pod).filter(|_| own.is_none()) {
+        Some(full) => text.push_str(&format!("{address}\t{full}\t{}\n", short_name(pod))),
+        None => text.push_str(&format!("{address}\t{}\n", own.unwrap_or_else(|| short_name(pod)))),
+    }
     text.push_str(&aliases(pod));
     text
 }
@@ -251,6 +312,63 @@ mod tests {
         let expected = "# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n\
             \n# Entries added by HostAliases.\n1.2.3.4\ta.local\tb.local\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn r143c_a_pod_has_the_name_it_asks_for() {
+        let of = |spec: serde_json::Value| {
+            let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
+            let pod = pod.as_object().unwrap();
+            let hosts = hosts(pod, "1.2.3.4");
+            (
+                sandbox(pod, 0, PathBuf::new(), None).hostname,
+                hosts.lines().last().unwrap().to_owned(),
+            )
+        };
+        let plain = |name: &str| (name.to_owned(), format!("1.2.3.4\t{name}"));
+        assert_eq!(of(json!({})), plain("web"));
+        assert_eq!(of(json!({"hostname": "own"})), plain("own"));
+        assert_eq!(of(json!({"hostname": "own", "hostnameOverride": "a.b"})), plain("a.b"));
+        assert_eq!(of(json!({"setHostnameAsFQDN": true})), plain("web"));
+        let full = "own.sub.shop.svc.cluster.local";
+        let lines = format!("1.2.3.4\t{full}\town");
+        let within = json!({"hostname": "own", "subdomain": "sub"});
+        assert_eq!(of(within), ("own".to_owned(), lines.clone()));
+        let whole = json!({"hostname": "own", "subdomain": "sub", "setHostnameAsFQDN": true});
+        assert_eq!(of(whole), (full.to_owned(), lines));
+    }
+
+    #[test]
+    fn n23_resolvers_say_whom_pods_reach() {
+        let machine = "nameserver 127.0.0.53\nsearch lan\noptions edns0\n";
+        let names = NameServers {
+            cluster: [10, 96, 0, 10].into(),
+            machine: [10, 244, 0, 1].into(),
+            domain: "cluster.local",
+        };
+        let of = |spec: Value, names: Option<&NameServers>| {
+            let pod = json!({"metadata": {"namespace": "shop"}, "spec": spec});
+            let Dns { servers, searches, options } = dns(pod.as_object().unwrap(), machine, names);
+            format!("{} | {} | {}", servers.join(" "), searches.join(" "), options.join(" "))
+        };
+        let cluster =
+            "10.96.0.10 | shop.svc.cluster.local svc.cluster.local cluster.local lan | ndots:5";
+        let of_machine = "10.244.0.1 | lan | edns0";
+        for (spec, expected) in [
+            (json!({}), cluster),
+            (json!({"dnsPolicy": "ClusterFirst"}), cluster),
+            (json!({"dnsPolicy": "ClusterFirst", "hostNetwork": true}), of_machine),
+            (json!({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": true}), cluster),
+            (json!({"dnsPolicy": "Default"}), of_machine),
+            (
+                json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.1"],
+                    "searches": ["x"], "options": [{"name": "ndots", "value": "2"}]}}),
+                "192.0.2.1 | x | ndots:2",
+            ),
+        ] {
+            assert_eq!(of(spec.clone(), Some(&names)), expected, "{spec}");
+        }
+        assert_eq!(of(json!({}), None), "127.0.0.53 | lan | edns0");
     }
 
     #[test]
@@ -312,11 +430,11 @@ mod tests {
         let pod = json!({"spec": {"dnsConfig": {"searches": ["c"], "options": [
             {"name": "ndots", "value": "2"}, {"name": "edns0"},
         ]}}});
-        let found = dns(pod.as_object().unwrap(), node);
+        let found = dns(pod.as_object().unwrap(), node, None);
         assert_eq!(found.servers, ["192.0.2.53"]);
         assert_eq!(found.searches, ["a", "b", "c"]);
         assert_eq!(found.options, ["ndots:1", "ndots:2", "edns0"]);
         let alone = json!({"spec": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["x"]}}});
-        assert_eq!(dns(alone.as_object().unwrap(), node).servers, ["x"]);
+        assert_eq!(dns(alone.as_object().unwrap(), node, None).servers, ["x"]);
     }
 }

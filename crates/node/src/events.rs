@@ -58,6 +58,12 @@ impl EventSubject {
         EventSubject { kind: "Node", namespace, name, uid, field: String::new() }
     }
 
+    /// A Service.
+    pub(crate) fn service((namespace, name): &(String, String), uid: &str) -> EventSubject {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        EventSubject { kind: "Service", namespace, name, uid: uid.to_owned(), field: String::new() }
+    }
+
     /// One container of the pod; `list` is `containers`, `initContainers` or `ephemeralContainers`.
     pub(crate) fn container(&self, list: &str, name: &str) -> EventSubject {
         EventSubject { field: format!("spec.{list}{{{name}}}"), ..self.clone() }

@@ -18,13 +18,31 @@ use tenure_machinery::{Object, ObjectExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::runtime::Duplex;
+use crate::runtime::{ContainerRuntime, Duplex};
 
 /// What is read of an answer.
 const BODY_MAX: usize = 10 * 1024;
 /// How many redirects to the same host are followed.
 const REDIRECTS_MAX: usize = 10;
 const PROBE_AGENT: &str = "kube-probe/1.38";
+
+/// Where questions come from: the network that a runtime has for its node, or that of the machine.
+#[derive(Clone, Default)]
+pub(crate) struct Dialer(Option<Arc<dyn ContainerRuntime>>);
+
+impl Dialer {
+    /// Asks from the node's network.
+    pub(crate) fn of(runtime: &Arc<dyn ContainerRuntime>) -> Dialer {
+        Dialer(Some(Arc::clone(runtime)))
+    }
+
+    async fn dial(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
+        match &self.0 {
+            Some(runtime) => runtime.dial(host, port).await,
+            None => TcpStream::connect((host, port)).await,
+        }
+    }
+}
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +74,8 @@ pub(crate) fn port(value: Option<&Value>, container: &Object) -> Result<u16, Str
 }
 
 /// Whether somebody listens.
-pub(crate) async fn listens(address: IpAddr, port: u16) -> HandlerOutcome {
-    match TcpStream::connect((address, port)).await {
+pub(crate) async fn listens(from: &Dialer, address: IpAddr, port: u16) -> HandlerOutcome {
+    match from.dial(&address.to_string(), port).await {
         Ok(_) => HandlerOutcome::Well,
         Err(error) => HandlerOutcome::Badly(dialled(&shown(address, port), &error)),
     }
@@ -83,6 +101,7 @@ fn shown(address: IpAddr, port: u16) -> String {
 /// Asks with `GET`, as `httpGet` of a probe or hook says. Whatever goes wrong on the way is told with what
 /// was asked for, path included.
 pub(crate) async fn get(
+    from: &Dialer,
     action: &Object,
     container: &Object,
     pod: IpAddr,
@@ -92,7 +111,7 @@ pub(crate) async fn get(
         Ok(place) => place,
         Err(why) => return HandlerOutcome::Badly(why),
     };
-    let asked = tokio::time::timeout(limit, Box::pin(try_get(action, &mut place))).await;
+    let asked = tokio::time::timeout(limit, Box::pin(try_get(from, action, &mut place))).await;
     let late = || {
         Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
     };
@@ -138,9 +157,13 @@ impl std::fmt::Display for HttpTarget {
     }
 }
 
-async fn try_get(action: &Object, place: &mut HttpTarget) -> Result<HandlerOutcome, String> {
+async fn try_get(
+    from: &Dialer,
+    action: &Object,
+    place: &mut HttpTarget,
+) -> Result<HandlerOutcome, String> {
     for _ in 0..=REDIRECTS_MAX {
-        let (code, location, body) = once(action, place).await?;
+        let (code, location, body) = once(from, action, place).await?;
         if !(300..400).contains(&code) || location.is_empty() {
             return Ok(match code {
                 200..400 => HandlerOutcome::Well,
@@ -162,8 +185,12 @@ async fn try_get(action: &Object, place: &mut HttpTarget) -> Result<HandlerOutco
 }
 
 /// One request: its status, where it points to, and the beginning of its body.
-async fn once(action: &Object, place: &HttpTarget) -> Result<(u16, String, String), String> {
-    let io = open(place).await?;
+async fn once(
+    from: &Dialer,
+    action: &Object,
+    place: &HttpTarget,
+) -> Result<(u16, String, String), String> {
+    let io = open(from, place).await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(said)?;
     let driving = tokio::spawn(connection);
@@ -192,9 +219,9 @@ async fn once(action: &Object, place: &HttpTarget) -> Result<(u16, String, Strin
     Ok((code, location, body.unwrap_or_default()))
 }
 
-async fn open(place: &HttpTarget) -> Result<Box<dyn Duplex>, String> {
+async fn open(from: &Dialer, place: &HttpTarget) -> Result<Box<dyn Duplex>, String> {
     let HttpTarget { host, port, .. } = place;
-    let dialling = TcpStream::connect((host.as_str(), *port)).await;
+    let dialling = from.dial(host, *port).await;
     let stream = dialling.map_err(|error| dialled(&place.authority(), &error))?;
     if !place.secure {
         return Ok(Box::new(stream));
@@ -256,8 +283,13 @@ impl ServerCertVerifier for Anybody {
 }
 
 /// Asks a service of the gRPC health protocol.
-pub(crate) async fn grpc(address: IpAddr, port: u16, service: &str) -> HandlerOutcome {
-    match Box::pin(try_grpc(address, port, service)).await {
+pub(crate) async fn grpc(
+    from: &Dialer,
+    address: IpAddr,
+    port: u16,
+    service: &str,
+) -> HandlerOutcome {
+    match Box::pin(try_grpc(from, address, port, service)).await {
         Ok(1) => HandlerOutcome::Well,
         Ok(state) => {
             let state = match state {
@@ -272,8 +304,8 @@ pub(crate) async fn grpc(address: IpAddr, port: u16, service: &str) -> HandlerOu
 }
 
 /// The state that `grpc.health.v1.Health/Check` answers.
-async fn try_grpc(address: IpAddr, port: u16, service: &str) -> Result<u64, String> {
-    let stream = TcpStream::connect((address, port)).await.map_err(|error| {
+async fn try_grpc(from: &Dialer, address: IpAddr, port: u16, service: &str) -> Result<u64, String> {
+    let stream = from.dial(&address.to_string(), port).await.map_err(|error| {
         format!("failed to connect service \"{}\": {error}", shown(address, port))
     })?;
     let (mut sender, connection) =

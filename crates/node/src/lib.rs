@@ -30,6 +30,7 @@ mod random;
 pub mod register;
 pub mod runtime;
 pub mod serve;
+mod service_proxy;
 mod shared_collection;
 pub mod spdy;
 mod sysctl;

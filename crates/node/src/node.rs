@@ -19,10 +19,10 @@ use crate::agent::{Agent, AgentConfig, AgentError};
 use crate::certificate::{self, CertificateRenewer, ServingCertificate};
 use crate::client::{Client, Server};
 use crate::gate::ServerGate;
-use crate::register::{NodeDescription, room_of_machine};
+use crate::register::{NodeAddresses, NodeDescription, room_of_machine};
 use crate::runtime::cri::{Cri, CriSettings};
 #[cfg(target_os = "linux")]
-use crate::runtime::process::{Images, ProcessRuntime, ProcessSettings};
+use crate::runtime::process::{Images, PodNetworkChoice, ProcessRuntime, ProcessSettings};
 use crate::runtime::{ContainerRuntime, RuntimeError};
 use crate::serve::{Listener, Service};
 
@@ -38,6 +38,8 @@ pub enum RuntimeChoice {
         allow_privileged: bool,
         /// Whether pods are plain processes that nothing isolates.
         plain: bool,
+        /// Whose network pods have.
+        pod_network: PodNetworkChoice,
     },
     /// A container runtime behind a socket.
     Cri {
@@ -85,6 +87,8 @@ pub struct NodeSettings {
     pub backoff: RestartBackoff,
     /// What an operator chose about the downward API.
     pub downward: DownwardApiOptions,
+    /// Whether pods with a network of their own reach what is outside of it.
+    pub egress: bool,
     /// Whether pods are put out when the node runs short.
     pub eviction: bool,
     /// How long a sandbox stays that belongs to no pod.
@@ -94,6 +98,8 @@ pub struct NodeSettings {
     /// Whether nobody will look for its containers when this process is gone, so that they must end with it
     /// (R146c).
     pub ends_with_agent: bool,
+    /// Whether the server reaches it without any address, so that the one that its pods know it by may come first.
+    pub dialled_in_memory: bool,
 }
 
 impl NodeSettings {
@@ -117,10 +123,12 @@ impl NodeSettings {
             labels: Vec::new(),
             backoff: RestartBackoff::default(),
             downward: DownwardApiOptions::default(),
+            egress: true,
             eviction: false,
             foreign_sandboxes_stay: STRANGERS_STAY,
             private: Vec::new(),
             ends_with_agent: false,
+            dialled_in_memory: false,
         }
     }
 }
@@ -199,7 +207,7 @@ impl Node {
             identity: NodeDescription {
                 name: settings.name.clone(),
                 hostname: settings.name.clone(),
-                addresses: vec![address],
+                addresses: NodeAddresses::new(vec![address], settings.dialled_in_memory),
                 port,
                 room,
                 labels: settings.labels.clone(),
@@ -213,6 +221,7 @@ impl Node {
             settings: settings.downward,
             host_path: allows_host_path(&settings.runtime),
             private: private(&settings),
+            egress: settings.egress,
             eviction: settings.eviction,
             foreign_sandboxes_stay: settings.foreign_sandboxes_stay,
         })?;
@@ -325,6 +334,7 @@ impl Node {
             // Whatever lives on there may still read its volumes.
             return;
         }
+        runtime.close().await;
         let options = crate::volume::VolumeOptions { root: volumes, ..Default::default() };
         let cleared = tokio::task::spawn_blocking(move || {
             let volumes = crate::volume::Volumes::open(options)?;
@@ -373,11 +383,12 @@ pub async fn runtime(
 ) -> Result<Arc<dyn ContainerRuntime>, RuntimeError> {
     Ok(match &settings.runtime {
         #[cfg(target_os = "linux")]
-        RuntimeChoice::Process { images, allow_privileged, plain } => {
+        RuntimeChoice::Process { images, allow_privileged, plain, pod_network } => {
             let process = ProcessSettings {
                 images: images.clone(),
                 allow_privileged: *allow_privileged,
                 plain: *plain,
+                pod_network: *pod_network,
                 node_address: address,
                 private: private(settings),
                 ends_with_agent: settings.ends_with_agent,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tenure_machinery::{Object, ObjectExt as _};
 
 use crate::events::{EventSubject, Events, Grade};
-use crate::handler::{self, HandlerOutcome, within};
+use crate::handler::{self, Dialer, HandlerOutcome, within};
 use crate::runtime::ContainerRuntime;
 
 /// What a probe is for.
@@ -130,8 +130,9 @@ impl ProbeTarget {
         let Some(address) = self.address else {
             return HandlerOutcome::Badly("the pod has no address".to_owned());
         };
+        let from = Dialer::of(&self.runtime);
         if let Some(action) = probe.map_at(&["httpGet"]) {
-            return handler::get(action, &self.container, address, timeout).await;
+            return handler::get(&from, action, &self.container, address, timeout).await;
         }
         if let Some(action) = probe.map_at(&["tcpSocket"]) {
             let port = match handler::port(action.get("port"), &self.container) {
@@ -141,7 +142,8 @@ impl ProbeTarget {
             let host = action.str_at(&["host"]).and_then(|host| host.parse().ok());
             let address = host.unwrap_or(address);
             let late = || handler::late_listening(address, port);
-            return within(timeout, handler::listens(address, port), late).await;
+            let listens = handler::listens(&from, address, port);
+            return within(timeout, listens, late).await;
         }
         if let Some(action) = probe.map_at(&["grpc"]) {
             let port = match handler::port(action.get("port"), &self.container) {
@@ -150,7 +152,8 @@ impl ProbeTarget {
             };
             let service = action.str_at(&["service"]).unwrap_or_default();
             let late = || handler::late_grpc(address, port, timeout);
-            return within(timeout, handler::grpc(address, port, service), late).await;
+            let asked = handler::grpc(&from, address, port, service);
+            return within(timeout, asked, late).await;
         }
         HandlerOutcome::Badly("missing probe handler".to_owned())
     }
@@ -218,7 +221,8 @@ mod tests {
 
     async fn get(action: &Value, container: &Object) -> HandlerOutcome {
         let limit = Duration::from_secs(1);
-        handler::get(action.as_object().unwrap(), container, [127, 0, 0, 1].into(), limit).await
+        let action = action.as_object().unwrap();
+        handler::get(&Dialer::default(), action, container, [127, 0, 0, 1].into(), limit).await
     }
 
     #[tokio::test]
@@ -292,10 +296,9 @@ mod tests {
         let action = json!({"path": "/away", "port": port});
         let verdict = get(&action, container).await;
         assert!(matches!(verdict, HandlerOutcome::Warning(_)), "{verdict:?}");
-        assert_eq!(handler::listens([127, 0, 0, 1].into(), port).await, HandlerOutcome::Well);
-        assert!(matches!(
-            handler::listens([127, 0, 0, 1].into(), 1).await,
-            HandlerOutcome::Badly(_)
-        ));
+        let from = Dialer::default();
+        let here = [127, 0, 0, 1].into();
+        assert_eq!(handler::listens(&from, here, port).await, HandlerOutcome::Well);
+        assert!(matches!(handler::listens(&from, here, 1).await, HandlerOutcome::Badly(_)));
     }
 }

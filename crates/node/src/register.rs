@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::client::{Answered, Client, ClientError};
 use crate::clock;
 use crate::events::{EventSubject, Events, Grade};
 use crate::offline_cache::{OfflineCache, OfflineObjectKey};
-use crate::runtime::RuntimeInfo;
+use crate::runtime::{ContainerRuntime, RuntimeInfo};
 
 /// How often the conditions are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -26,6 +26,10 @@ const LEASE_SECONDS: u64 = 40;
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// The first wait after a failure.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long the server may take to give the node addresses for its pods before pods are told.
+const RANGE_MAX: Duration = Duration::from_secs(5);
+/// The first wait for them.
+const RANGE_RETRY: Duration = Duration::from_millis(2);
 const LEASES: &str = "kube-node-lease";
 /// The label that says what runs the pods.
 const RUNTIME_LABEL: &str = "tenure.dev/runtime";
@@ -34,6 +38,46 @@ const ISOLATION: &str = "tenure.dev/runtime-isolation";
 /// The version of the API this agent speaks.
 const VERSION: &str = "v1.38.0";
 
+/// The addresses of a node: what it was told, and the one that its pods reach it at.
+#[derive(Debug, Clone, Default)]
+pub struct NodeAddresses {
+    told: Vec<IpAddr>,
+    /// The address among its pods is the main one: the server needs none to reach the node (N5).
+    pods_first: bool,
+    among_pods: Arc<OnceLock<IpAddr>>,
+}
+
+impl NodeAddresses {
+    /// These, the main one first.
+    #[must_use]
+    pub fn new(told: Vec<IpAddr>, pods_first: bool) -> NodeAddresses {
+        NodeAddresses { told, pods_first, among_pods: Arc::default() }
+    }
+
+    /// All of them, the main one first.
+    #[must_use]
+    pub fn all(&self) -> Vec<IpAddr> {
+        let mut all = self.told.clone();
+        match self.among_pods.get() {
+            Some(own) if self.pods_first => all.insert(0, *own),
+            // A node on loopback is reached there by whoever is on its machine, and never by pods.
+            Some(own) if all.iter().all(IpAddr::is_loopback) => all.push(*own),
+            _ => {}
+        }
+        all
+    }
+
+    fn lack_pods(&self) -> bool {
+        self.among_pods.get().is_none()
+    }
+
+    /// Adds the address that pods reach the node at.
+    pub(crate) fn found_among_pods(&self, own: IpAddr) {
+        // It stays what it was at first: pods were told.
+        let _ = self.among_pods.set(own);
+    }
+}
+
 /// What a node is and has.
 #[derive(Debug, Clone)]
 pub struct NodeDescription {
@@ -41,8 +85,8 @@ pub struct NodeDescription {
     pub name: String,
     /// The name of the machine.
     pub hostname: String,
-    /// Its addresses, the main one first.
-    pub addresses: Vec<IpAddr>,
+    /// Its addresses, the main one first; that among its pods is added once it is known.
+    pub addresses: NodeAddresses,
     /// The port of its endpoints.
     pub port: u16,
     /// What it has for pods.
@@ -94,6 +138,7 @@ pub(crate) struct Registrar {
     pub(crate) node: watch::Sender<Option<Arc<Object>>>,
     pub(crate) pressure: watch::Receiver<Pressure>,
     pub(crate) keeper: OfflineCache,
+    pub(crate) runtime: Arc<dyn ContainerRuntime>,
 }
 
 impl Registrar {
@@ -107,7 +152,7 @@ impl Registrar {
         loop {
             match self.try_register().await {
                 Ok(node) => {
-                    let node = Arc::new(node);
+                    let node = Arc::new(self.take_range(node).await);
                     self.keeper.put(OfflineObjectKey::Node, &node);
                     self.node.send_replace(Some(node));
                     return;
@@ -129,6 +174,45 @@ impl Registrar {
         {
             self.node.send_replace(Some(kept));
         }
+    }
+
+    /// Has pods get addresses from what the server gave the node, and tells the node's own among them (N3). Without
+    /// any, the node is there and its pods say what they wait for.
+    async fn take_range(&self, node: Object) -> Object {
+        let wanted = self.about.borrow().as_ref().is_ok_and(|about| about.pod_network);
+        if !wanted {
+            return node;
+        }
+        match tokio::time::timeout(RANGE_MAX, self.try_range(node.clone())).await {
+            Ok(Ok(node)) => node,
+            Ok(Err(why)) => {
+                tracing::warn!(why, "pods of this node get no addresses");
+                node
+            }
+            Err(_) => {
+                tracing::warn!("the server gives this node no addresses for pods (spec.podCIDRs)");
+                node
+            }
+        }
+    }
+
+    async fn try_range(&self, mut node: Object) -> Result<Object, String> {
+        let mut wait = RANGE_RETRY;
+        let ranges = loop {
+            let listed = node.list_at(&["spec", "podCIDRs"]).iter();
+            let ranges: Vec<String> = listed.filter_map(Value::as_str).map(str::to_owned).collect();
+            if !ranges.is_empty() {
+                break ranges;
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY);
+            node = self.client.get(&self.path()).await.map_err(|error| error.to_string())?;
+        };
+        let own = self.runtime.use_pod_range(&ranges).await.map_err(|error| error.to_string())?;
+        if let Some(own) = own {
+            self.identity.addresses.found_among_pods(own);
+        }
+        self.write(&node).await.map_err(|error| error.to_string())
     }
 
     async fn try_register(&self) -> Answered<Object> {
@@ -155,7 +239,11 @@ impl Registrar {
             let patch = json!({"metadata": {"labels": labels, "annotations": annotations}});
             self.client.patch(&self.path(), &object(patch)).await?;
         }
-        let status = wanted.at(&["status"]).cloned().unwrap_or_default();
+        let mut status = wanted.at(&["status"]).cloned().unwrap_or_default();
+        // This list is merged by type unless told otherwise, and a node may have two addresses of one type.
+        if let Some(addresses) = status.get_mut("addresses").and_then(Value::as_array_mut) {
+            addresses.insert(0, json!({"$patch": "replace"}));
+        }
         let patch = object(json!({"status": status}));
         self.client.patch(&format!("{}/status", self.path()), &patch).await
     }
@@ -195,6 +283,9 @@ impl Registrar {
                     continue;
                 }
             };
+            let late = self.identity.addresses.lack_pods()
+                && !found.list_at(&["spec", "podCIDRs"]).is_empty();
+            let found = if late { self.take_range(found).await } else { found };
             let wanted = self.object(Some(&found));
             let due = written_at.elapsed() >= WRITE_EVERY;
             if due || !same(&found, &wanted) {
@@ -322,6 +413,7 @@ impl Registrar {
         }
         let mut addresses: Vec<Value> = identity
             .addresses
+            .all()
             .iter()
             .map(|address| json!({"type": "InternalIP", "address": address.to_string()}))
             .collect();
@@ -413,11 +505,17 @@ impl Registrar {
         if let Ok(about) = about
             && about.unable.is_none()
         {
-            let open: Vec<&str> = about
+            let open: Vec<String> = about
                 .isolation
                 .iter()
-                .filter(|(aspect, held)| aspect.starts_with("mount") && held.is_err())
-                .map(|(aspect, _)| aspect.as_str())
+                .filter_map(|(aspect, held)| match (aspect.as_str(), held) {
+                    // Pods of other runtimes have the network that was set up for these.
+                    ("network", Err(why)) if about.name == "process" => {
+                        Some(format!("network ({why})"))
+                    }
+                    (aspect, Err(_)) if aspect.starts_with("mount") => Some(aspect.to_owned()),
+                    _ => None,
+                })
                 .collect();
             if !open.is_empty() {
                 let message = format!("containers share with the node: {}", open.join(", "));

@@ -6,14 +6,16 @@ pub mod cri;
 pub mod process;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{broadcast, mpsc};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{broadcast, mpsc, watch};
 
 /// What a runtime answers, in its own time.
 pub type RuntimeFuture<'a, T> = BoxFuture<'a, Result<T, RuntimeError>>;
@@ -116,6 +118,60 @@ pub trait ContainerRuntime: Send + Sync + 'static {
 
     /// A connection to a port of the pod.
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>>;
+
+    /// Gives pods addresses of these networks from now on, `spec.podCIDRs` of the node; the node's own address
+    /// among them. None where the runtime has addresses of its own.
+    fn use_pod_range<'a>(&'a self, _ranges: &'a [String]) -> RuntimeFuture<'a, Option<IpAddr>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A connection as the node itself makes it, for probes and hooks.
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<TcpStream>> {
+        Box::pin(TcpStream::connect((host, port)))
+    }
+
+    /// The network of the node and its pods, where the runtime has one of its own.
+    fn node_network(&self) -> Option<Arc<dyn NodeNetwork>> {
+        None
+    }
+
+    /// Ends what is kept for all pods together, once none is left.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// The network that a runtime has for its node and its pods: Services are served in it.
+pub trait NodeNetwork: Send + Sync + 'static {
+    /// Changes whenever the network was made anew: sockets of before lead nowhere.
+    fn lives(&self) -> watch::Receiver<u64>;
+
+    /// The node's own address, once it has one.
+    fn address(&self) -> Option<IpAddr>;
+
+    /// Whether an address is the node's or may be one of its pods'.
+    fn has(&self, address: IpAddr) -> bool;
+
+    /// Whether whoever has an address can be reached from this node: not the pods of other nodes.
+    fn reaches(&self, address: IpAddr) -> bool;
+
+    /// Takes packets to all addresses of a network.
+    fn take(&self, network: Ipv4Addr, bits: u8) -> BoxFuture<'_, io::Result<()>>;
+
+    /// Listens in the network.
+    fn listen(&self, at: SocketAddr) -> BoxFuture<'_, io::Result<TcpListener>>;
+
+    /// Takes datagrams in the network.
+    fn bind(&self, at: SocketAddr) -> BoxFuture<'_, io::Result<UdpSocket>>;
+
+    /// Takes in connections to whatever is outside of the network; each has the address that was meant as its own.
+    fn way_out(&self) -> BoxFuture<'_, io::Result<TcpListener>>;
+
+    /// Dials in the network.
+    fn connect(&self, to: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>>;
+
+    /// A socket for datagrams to an address of the network; not connected.
+    fn datagrams(&self, to: SocketAddr) -> BoxFuture<'_, io::Result<UdpSocket>>;
 }
 
 /// Why a runtime did not do what it was asked.
@@ -162,6 +218,8 @@ pub struct RuntimeInfo {
     pub danger: Option<String>,
     /// Why no pod can be run at present.
     pub unable: Option<String>,
+    /// Whether the server has to give the node addresses for its pods.
+    pub pod_network: bool,
 }
 
 /// An image somebody wants.
@@ -264,6 +322,9 @@ pub struct SandboxConfig {
     pub attempt: u32,
     /// The name the pod sees as its own.
     pub hostname: String,
+    /// The handler that its RuntimeClass names; empty without one. Absent from what older agents wrote.
+    #[serde(default)]
+    pub handler: String,
     /// The folder of its logs, absolute.
     pub logs: PathBuf,
     /// Use the network of the node.

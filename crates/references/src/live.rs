@@ -10,6 +10,7 @@
 
 mod cache;
 mod clock;
+mod consumers;
 mod discovery;
 mod feed;
 mod follow;
@@ -28,13 +29,24 @@ use crate::names::Identity;
 use crate::served;
 
 pub use cache::ReferencedCache;
+pub use consumers::{ClusterReferences, ConsumerReferences};
 pub use discovery::served;
 pub use follow::{Follow, MigrationEvent};
 pub use snapshot::{ProposedObjects, Snapshot, UnreadableResource};
 
+/// Which consumers an index is for.
+enum FeedScope {
+    /// Those of one requester, whose origins alone are read.
+    One(Identity),
+    /// All of them, each as a requester of its own.
+    EachConsumer,
+    /// All of them, for whoever asks.
+    Everybody,
+}
+
 /// What the task and its users share.
 struct LiveIndexState {
-    who: Identity,
+    scope: FeedScope,
     index: RwLock<RefIndex>,
     served: RwLock<Vec<ServedType>>,
     ready: watch::Sender<bool>,
@@ -42,6 +54,16 @@ struct LiveIndexState {
 }
 
 impl LiveIndexState {
+    fn new(scope: FeedScope, selectors: Selectors) -> Arc<LiveIndexState> {
+        Arc::new(LiveIndexState {
+            scope,
+            index: RwLock::new(RefIndex::new().with_selectors(selectors)),
+            served: RwLock::new(Vec::new()),
+            ready: watch::Sender::new(false),
+            problem: Mutex::new(None),
+        })
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, RefIndex> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,6 +86,16 @@ impl LiveIndexState {
         let row = served::row(&served, resource)?;
         let resource = served::api_resource(row, version)?;
         Some(WatchableResource { resource, namespaced: row.namespaced })
+    }
+
+    async fn ready(&self) {
+        let mut ready = self.ready.subscribe();
+        // The sender lives as long as this.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn tell(&self, problem: Option<String>) {
@@ -101,6 +133,7 @@ impl Drop for Task {
 /// account `get`, `list` and `watch` on those, and nothing on its targets (R115).
 pub struct References {
     shared: Arc<LiveIndexState>,
+    who: Identity,
     _task: Task,
 }
 
@@ -119,15 +152,9 @@ impl References {
         who: Identity,
         selectors: Selectors,
     ) -> References {
-        let shared = Arc::new(LiveIndexState {
-            who,
-            index: RwLock::new(RefIndex::new().with_selectors(selectors)),
-            served: RwLock::new(Vec::new()),
-            ready: watch::Sender::new(false),
-            problem: Mutex::new(None),
-        });
+        let shared = LiveIndexState::new(FeedScope::One(who.clone()), selectors);
         let task = tokio::spawn(feed::run(client, Arc::clone(&shared)));
-        References { shared, _task: Task(task) }
+        References { shared, who, _task: Task(task) }
     }
 
     /// The index, to ask it. Changes wait while this is held: never hold it across an `await`.
@@ -137,9 +164,7 @@ impl References {
 
     /// Waits until everything there is has been seen once; before, nothing is allowed.
     pub async fn ready(&self) {
-        let mut ready = self.shared.ready.subscribe();
-        // The sender lives as long as this.
-        let _ = ready.wait_for(|ready| *ready).await;
+        self.shared.ready().await;
     }
 
     /// Changes of verdicts, first what is allowed already (R112).
@@ -151,12 +176,12 @@ impl References {
     /// The targets this consumer may read, as they come and go.
     #[must_use]
     pub fn readable(&self) -> Readable {
-        self.shared.write().readable(self.shared.who.clone())
+        self.shared.write().readable(self.who.clone())
     }
 
     /// What went wrong last, such as a kind that may not be read; `None` when everything was read since.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        self.shared.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.problem()
     }
 }

@@ -4,11 +4,26 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 use crate::trail::ValuePath;
 
 /// How many are told, as upstream does.
 const TOLD: usize = 100;
+
+/// Reads a JSON text, and names the members that it gives twice; the last of each counts.
+///
+/// # Errors
+/// The text is not JSON.
+pub fn parse(json: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
+    let mut repeats = false;
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let value = ValueVisitor { repeats: &mut repeats }.deserialize(&mut reader)?;
+    reader.end()?;
+    // Most texts repeat nothing, so nobody has to remember where each member stands.
+    let paths = if repeats { duplicate_fields(json) } else { Vec::new() };
+    Ok((value, paths))
+}
 
 /// The paths of members that appear more than once in their object, in order and each once:
 /// `data.k`, `spec.containers[0].name`. A text that is not JSON yields what was seen before the error.
@@ -33,6 +48,68 @@ pub fn members(json: &[u8], see: &mut dyn FnMut(&dyn fmt::Display, bool)) {
     let scan = DuplicateVisitor { at: &ValuePath::START, see };
     // The error itself is told by whoever parses the text for its content.
     let _ = scan.deserialize(&mut reader);
+}
+
+/// Makes the value of a text, as [`Value`] itself does, and notes whether an object has a member twice.
+struct ValueVisitor<'a> {
+    repeats: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for ValueVisitor<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueVisitor<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value_seed(ValueVisitor { repeats: &mut *self.repeats })?;
+            *self.repeats |= object.insert(name, value).is_some();
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) =
+            items.next_element_seed(ValueVisitor { repeats: &mut *self.repeats })?
+        {
+            list.push(value);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
 }
 
 struct DuplicateVisitor<'a, 's> {
@@ -148,6 +225,30 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(duplicate_fields(text.as_bytes()), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_is_read_as_serde_json_reads_it() {
+        for text in [
+            "null",
+            " [1, -2, 2.5, 18446744073709551615, 1e400] ",
+            "1e400",
+            r#"{"a":{"b":[true,"x\u0041",{}]},"c":""}"#,
+            r#"{"a":1} x"#,
+            r#"{"a":1,}"#,
+            "",
+            "{",
+            "\"\\ud800\"",
+        ] {
+            let expected: Result<Value, String> =
+                serde_json::from_str(text).map_err(|error| error.to_string());
+            let found = parse(text.as_bytes()).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map(|value| (value, Vec::new())), "{text}");
+        }
+        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
+        let (value, repeated) = parse(br#"{"a":{"k":1,"k":2},"b":3}"#).unwrap();
+        assert_eq!(value, serde_json::json!({"a": {"k": 2}, "b": 3}));
+        assert_eq!(repeated, ["a.k"]);
     }
 
     #[test]

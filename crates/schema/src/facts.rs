@@ -31,6 +31,56 @@ pub struct ApiType {
     /// Protobuf only: the message under this tag is of that type, and its members lie open in this
     /// type's JSON. Such members appear in `fields` too, with tag 0.
     pub inlines: Vec<(u32, TypeId)>,
+    pub(crate) places: FieldPlaces,
+}
+
+/// Where each field of a type stands, by a number that is quickly made of its name. Every member of every object that
+/// is read is looked up here, some of them several times, so that comparing names along a binary search would show.
+#[derive(Debug)]
+pub(crate) struct FieldPlaces {
+    /// A power of two of places, at most half of them taken; zero is free, others are one more than the place.
+    places: Box<[u16]>,
+    mask: usize,
+}
+
+impl FieldPlaces {
+    /// The places of these fields.
+    pub(crate) fn of(fields: &[Field]) -> FieldPlaces {
+        let mut places = vec![0; (2 * fields.len()).next_power_of_two()];
+        let mask = places.len() - 1;
+        for (field, place) in fields.iter().zip(1..) {
+            let mut at = FieldPlaces::start(field.json);
+            while places.get(at & mask).is_some_and(|taken| *taken != 0) {
+                at += 1;
+            }
+            if let Some(free) = places.get_mut(at & mask) {
+                *free = place;
+            }
+        }
+        FieldPlaces { places: places.into(), mask }
+    }
+
+    fn find<'a>(&self, fields: &'a [Field], json: &str) -> Option<&'a Field> {
+        let mut at = FieldPlaces::start(json);
+        loop {
+            let place = *self.places.get(at & self.mask)?;
+            let field = fields.get(usize::from(place).checked_sub(1)?)?;
+            if field.json == json {
+                return Some(field);
+            }
+            at += 1;
+        }
+    }
+
+    /// Where the search for a name begins: names of one type differ in their length, ends or middle.
+    fn start(json: &str) -> usize {
+        let bytes = json.as_bytes();
+        let byte = |at: usize| bytes.get(at).map_or(0, |byte| usize::from(*byte));
+        let len = bytes.len();
+        len ^ byte(0).wrapping_mul(5)
+            ^ byte(len / 2).wrapping_mul(11)
+            ^ byte(len.wrapping_sub(1)).wrapping_mul(29)
+    }
 }
 
 /// What the API calls a kind and where it is served.
@@ -158,8 +208,7 @@ impl ApiType {
     /// The member with that JSON name.
     #[must_use]
     pub fn field(&self, json: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by(|f| f.json.cmp(json)).ok()?;
-        self.fields.get(at)
+        self.places.find(&self.fields, json)
     }
 }
 

@@ -13,7 +13,9 @@
 
 use std::collections::HashMap;
 
-use crate::facts::{ApiKind, ApiType, Field, ListMerge, Scope, TypeFacts, TypeId, ValueType};
+use crate::facts::{
+    ApiKind, ApiType, Field, FieldPlaces, ListMerge, Scope, TypeFacts, TypeId, ValueType,
+};
 
 /// The whole table as text.
 pub(crate) const TEXT: &str = concat!(include_str!("facts.txt"), include_str!("own.txt"));
@@ -28,6 +30,9 @@ pub(crate) fn table(text: &'static str) -> Result<TypeFacts, &'static str> {
             Some(rest) => types.last_mut().and_then(|made| member(rest, &names, made)),
         };
         read.ok_or(line)?;
+    }
+    for made in &mut types {
+        made.places = FieldPlaces::of(&made.fields);
     }
     Ok(TypeFacts { types, by_name: names })
 }
@@ -51,6 +56,7 @@ fn head(line: &'static str) -> Option<ApiType> {
         atomic: false,
         kind: None,
         inlines: Vec::new(),
+        places: FieldPlaces::of(&[]),
     };
     for word in words {
         match word.split_once('=') {

@@ -198,6 +198,8 @@ pub(crate) struct RemoteDiscovery {
     pub(crate) current: bool,
     /// The hash of its OpenAPI document; none if it has none.
     pub(crate) openapi: Option<String>,
+    /// What its OpenAPI v2 document says of the version.
+    pub(crate) swagger: Option<Arc<Value>>,
 }
 
 /// Everything that other servers serve, at one moment.
@@ -279,6 +281,11 @@ impl RemoteApis {
             let hash = self.discovery(api)?.openapi.as_deref()?;
             Some((api.group.as_str(), api.version.as_str(), hash))
         })
+    }
+
+    /// What the OpenAPI v2 documents of other servers say of their versions.
+    pub(crate) fn swagger(&self) -> impl Iterator<Item = &Arc<Value>> {
+        self.all.iter().filter_map(|api| self.discovery(api)?.swagger.as_ref())
     }
 
     /// All of them, as discovery lists them.

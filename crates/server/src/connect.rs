@@ -73,6 +73,17 @@ pub(crate) enum ConnectSubresource {
     Service,
 }
 
+/// The methods that are passed on to what is behind a proxy.
+const PROXY_METHODS: [Method; 7] = [
+    Method::DELETE,
+    Method::GET,
+    Method::HEAD,
+    Method::OPTIONS,
+    Method::PATCH,
+    Method::POST,
+    Method::PUT,
+];
+
 impl ConnectSubresource {
     /// Whether the rest of the path belongs to whoever is behind it.
     fn is_proxy(self) -> bool {
@@ -155,7 +166,12 @@ where
         .filter(|_| !path.deeper || call.subresource.is_proxy())
         .ok_or_else(no_such_resource)?;
     check_path(served, path)?;
-    if !offers(served, path, call.line.verb(), method) {
+    let taken = if call.subresource.is_proxy() {
+        PROXY_METHODS.contains(method)
+    } else {
+        offers(served, path, call.line.verb(), method)
+    };
+    if !taken {
         return Err(Failure::method_not_allowed(&method.as_str().to_lowercase(), &path.resource));
     }
     match call.subresource {
@@ -327,6 +343,9 @@ async fn node(
     body: Bytes,
 ) -> Result<Response<Body>, Failure> {
     get::stored(&api.world.current(), served, "", &call.path.name)?;
+    if let Some(redirect) = proxy::redirect(&call) {
+        return Ok(redirect);
+    }
     let (path, query) = proxy::rest(&call.parts.uri, 5);
     let Some(path) = NodePath::parse(&path) else {
         return Err(Failure::bad_request("the path cannot be passed on to a node"));

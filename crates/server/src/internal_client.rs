@@ -17,6 +17,7 @@ use crate::api::{ApiServer, Peer};
 use crate::internal_writer::InternalWriter;
 
 const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 /// Longer answers are refused: whoever measures pods fills no memory.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// What is said where nothing is served.
@@ -53,6 +54,24 @@ impl InternalClient {
         self.call(Method::PUT, agent, path, body.into()).await
     }
 
+    /// Merges a patch into the object at a path.
+    ///
+    /// # Errors
+    /// What any client would be told.
+    pub async fn merge(&self, agent: &str, path: &str, patch: &Value) -> Result<Value, Failure> {
+        let body = serde_json::to_vec(patch).map_err(Failure::internal)?;
+        self.call(Method::PATCH, agent, path, body.into()).await
+    }
+
+    /// Deletes the object at a path.
+    ///
+    /// # Errors
+    /// What any client would be told.
+    pub async fn delete(&self, agent: &str, path: &str, options: &Value) -> Result<Value, Failure> {
+        let body = serde_json::to_vec(options).map_err(Failure::internal)?;
+        self.call(Method::DELETE, agent, path, body.into()).await
+    }
+
     async fn call(
         &self,
         method: Method,
@@ -61,10 +80,10 @@ impl InternalClient {
         body: Bytes,
     ) -> Result<Value, Failure> {
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header(ACCEPT, JSON)
-            .header(CONTENT_TYPE, JSON)
+            .header(CONTENT_TYPE, if method == Method::PATCH { MERGE } else { JSON })
             .header(USER_AGENT, agent)
             .body(Full::new(body))
             .map_err(|error| Failure::bad_request(format!("{path:?} is no path: {error}")))?;

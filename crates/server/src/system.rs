@@ -257,7 +257,8 @@ async fn openapi_whole(
         false => ("openapi v2", "application/json"),
     };
     let made = move |registry: &Registry, kinds: &[&Kind]| {
-        let document = v2::document(kinds, &|kind| registry.custom_schema(kind));
+        let mut document = v2::document(kinds, &|kind| registry.custom_schema(kind));
+        registry.remote.swagger().for_each(|part| v2::merge::add(&mut document, part));
         let text = || Bytes::from(document.to_string());
         Some(if protobuf { Bytes::from(v2::protobuf(&document)) } else { text() })
     };

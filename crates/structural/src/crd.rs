@@ -93,6 +93,7 @@ impl Rules for CustomResourceDefinitionRules {
 
     fn validate_update(&self, crd: &Object, old: &Object, errors: &mut Errors) {
         spec::validate_change(crd, old, errors);
+        conversion::validate_change(crd, old, status::is_established(old), errors);
         status::validate_approval(crd, Some(old), errors);
     }
 

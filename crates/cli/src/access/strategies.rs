@@ -1,5 +1,6 @@
 //! `tenure access strategies`: the bundled strategies named, printed, applied.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde_json::Value;
@@ -56,6 +57,18 @@ fn read(document: &str) -> Result<(Value, Strategy), CommandError> {
 /// Every bundled strategy, as the engine reads it.
 pub(crate) fn bundled() -> Result<Vec<Strategy>, CommandError> {
     Ok(bundled_objects()?.into_iter().map(|(strategy, _)| strategy).collect())
+}
+
+/// The types of objects that the strategies of these bundles look into, by group and plural; of all without any.
+pub(crate) fn bundled_origins(
+    bundles: &[String],
+) -> Result<BTreeSet<(String, String)>, CommandError> {
+    let documents = chosen(bundles)?.into_iter().flat_map(Bundle::documents);
+    let origin = |document| {
+        let Resource { group, resource } = read(document)?.1.origin;
+        Ok((group, resource))
+    };
+    documents.map(origin).collect()
 }
 
 /// Every bundled strategy, as the engine reads it and as an object.

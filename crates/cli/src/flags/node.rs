@@ -40,6 +40,24 @@ pub(crate) enum Isolation {
     None,
 }
 
+/// Whose network pods have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PodNetworkFlag {
+    /// Each its own, with an address; that of this machine where it cannot be had
+    Own,
+    /// That of this machine, whose ports they share
+    Host,
+}
+
+/// How pods with a network of their own reach what is outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EgressFlag {
+    /// As this machine does, but never its loopback
+    Host,
+    /// Not at all
+    None,
+}
+
 /// Reads `process`, `none` or `cri=SOCKET`.
 pub(crate) fn runtime(text: &str) -> Result<RuntimeFlag, String> {
     match text {
@@ -103,6 +121,14 @@ pub(crate) struct NodeFlags {
     /// What keeps pods from this machine and from each other, with `process`
     #[arg(long, value_name = "KIND", default_value = "full")]
     pub(crate) isolation: Isolation,
+
+    /// Whose network pods have, with `process`
+    #[arg(long, value_name = "NETWORK", default_value = "own")]
+    pub(crate) pod_network: PodNetworkFlag,
+
+    /// Whether pods with a network of their own reach what is outside of it
+    #[arg(long, value_name = "WAY", default_value = "host")]
+    pub(crate) egress: EgressFlag,
 
     /// Put every pod into the network of this machine, with `cri`
     #[arg(long)]
@@ -173,4 +199,8 @@ pub(crate) struct NodeInfo {
     /// What keeps pods from this machine and from each other, with `process`
     #[arg(long, value_name = "KIND", default_value = "full")]
     pub(crate) isolation: Isolation,
+
+    /// Whose network pods have, with `process`
+    #[arg(long, value_name = "NETWORK", default_value = "own")]
+    pub(crate) pod_network: PodNetworkFlag,
 }

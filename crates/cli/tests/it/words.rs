@@ -31,6 +31,10 @@ Commands:
   keys         Look after the keys that sign service-account tokens
   access       See who may read what because something points at it
   migrate      Make objects of this API from those of another
+  doctor       Say what of Tenure works on a cluster that is already there, and why
+  attach       Do something for a cluster that is already there, until stopped
+  install      Print what brings a feature to a cluster that is already there
+  uninstall    Remove from a cluster what `install` printed
   policy       Print admission policies to apply to a cluster
   man          Write manual pages
   completions  Print completions for a shell

@@ -30,5 +30,6 @@ mod paper;
 mod policies;
 mod quotas;
 mod retention;
+mod services;
 mod traces;
 mod workloads;

@@ -108,3 +108,93 @@ async fn qu1_creates_at_once_never_exceed_a_quota() {
     };
     estate.house.until_looks(&path, told).await;
 }
+
+/// A quota with scopes.
+async fn scoped(estate: &Estate, name: &str, scope: &str, hard: Value) {
+    let spec = json!({ "hard": hard, "scopes": [scope] });
+    estate.house.made(QUOTAS, json!({ "metadata": { "name": name }, "spec": spec })).await;
+    estate.settle().await;
+}
+
+fn service(name: &str, kind: &str) -> Value {
+    let spec = json!({ "type": kind, "ports": [{ "port": 80 }] });
+    json!({ "metadata": { "name": name }, "spec": spec })
+}
+
+#[tokio::test]
+async fn qu1_what_is_made_is_counted_until_it_goes() {
+    let estate = Estate::new().await;
+    let hard = json!({
+        "count/replicasets.apps": "5", "replicationcontrollers": "5", "secrets": "9",
+        "services": "5", "services.nodeports": "1", "services.loadbalancers": "1",
+    });
+    quota(&estate, "all", hard).await;
+    let controller = json!({
+        "metadata": { "name": "it" },
+        "spec": { "replicas": 0, "selector": { "app": "a" }, "template": {
+            "metadata": { "labels": { "app": "a" } },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        }},
+    });
+    const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
+    for (path, body, counted) in [
+        (SETS, set("it", 0), &["count/replicasets.apps"][..]),
+        (CONTROLLERS, controller, &["replicationcontrollers"]),
+        (SECRETS, named("it"), &["secrets"]),
+        (SERVICES, service("it", "ClusterIP"), &["services"]),
+        (SERVICES, service("it", "NodePort"), &["services", "services.nodeports"]),
+    ] {
+        let before = used(&estate, "all").await;
+        estate.house.made(path, body).await;
+        estate.settle().await;
+        let mut more = before.clone();
+        for name in counted {
+            let count: u64 = before[name].as_str().unwrap().parse().unwrap();
+            more[name] = (count + 1).to_string().into();
+        }
+        assert_eq!(used(&estate, "all").await, more, "{path}");
+        estate.house.delete(&format!("{path}/it")).await.with(200);
+        estate.settle().await;
+        assert_eq!(used(&estate, "all").await, before, "{path}");
+    }
+    // One that needs a port of nodes as well finds none, and what went makes room.
+    estate.house.made(SERVICES, service("ported", "NodePort")).await;
+    estate.house.post(SERVICES, service("it", "LoadBalancer")).await.fails(403, "Forbidden");
+    estate.house.delete(&format!("{SERVICES}/ported")).await.with(200);
+    estate.settle().await;
+    estate.house.made(SERVICES, service("it", "LoadBalancer")).await;
+    estate.settle().await;
+    let used = used(&estate, "all").await;
+    assert_eq!(
+        (&used["services.loadbalancers"], &used["services.nodeports"]),
+        (&json!("1"), &json!("1"))
+    );
+}
+
+#[tokio::test]
+async fn qu1_a_quota_counts_the_pods_of_its_scope_alone() {
+    let estate = Estate::new().await;
+    let asked = json!({ "requests": { "cpu": "100m" }, "limits": { "cpu": "200m" } });
+    let mut ending = asking("it", json!({}));
+    ending["spec"]["activeDeadlineSeconds"] = json!(3600);
+    for (scope, other, pod, opposite) in [
+        ("BestEffort", "NotBestEffort", asking("it", json!({})), asking("it", asked)),
+        ("Terminating", "NotTerminating", ending, asking("it", json!({}))),
+    ] {
+        let (first, second) = (scope.to_lowercase(), other.to_lowercase());
+        scoped(&estate, &first, scope, json!({ "pods": "5" })).await;
+        scoped(&estate, &second, other, json!({ "pods": "5" })).await;
+        for (pod, counts) in [(pod, ["1", "0"]), (opposite, ["0", "1"])] {
+            estate.house.made(PODS, pod).await;
+            estate.settle().await;
+            let found = [&first, &second].map(|name| used(&estate, name));
+            let found = futures::future::join_all(found).await;
+            assert_eq!([&found[0]["pods"], &found[1]["pods"]], counts, "{scope}");
+            estate.house.delete(&format!("{PODS}/it")).await.with(200);
+            estate.settle().await;
+            for name in [&first, &second] {
+                assert_eq!(used(&estate, name).await["pods"], "0", "{scope}");
+            }
+        }
+    }
+}

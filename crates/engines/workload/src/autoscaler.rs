@@ -9,7 +9,6 @@
 //!
 //! Who measures is not decided here: paths of the API are asked for, and whoever answers there is believed.
 
-mod answer;
 mod behavior;
 mod calculator;
 mod compute;

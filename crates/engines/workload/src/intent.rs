@@ -130,6 +130,22 @@ pub enum Act {
         /// The Scale.
         scale: Box<Object>,
     },
+    /// Write the object at a path of the API as it is, by a patch that changes nothing.
+    Touch {
+        /// The path.
+        path: String,
+        /// Its name.
+        name: String,
+    },
+    /// Remove an object at a path of the API that somebody else serves, in the background.
+    RemoveElsewhere {
+        /// The path.
+        path: String,
+        /// Its name.
+        name: String,
+        /// The uid it must have; empty where its server gives none.
+        uid: String,
+    },
     /// Only tell.
     Tell(EventReport),
 }
@@ -442,6 +458,18 @@ impl ControllerIntent {
     #[must_use]
     pub fn put_scale(path: String, scale: Object) -> ControllerIntent {
         ControllerIntent::new(Act::PutScale { path, scale: Box::new(scale) })
+    }
+
+    /// Write the object at a path of the API as it is.
+    #[must_use]
+    pub fn touch(path: String, name: String) -> ControllerIntent {
+        ControllerIntent::new(Act::Touch { path, name })
+    }
+
+    /// Remove an object at a path of the API.
+    #[must_use]
+    pub fn remove_elsewhere(path: String, name: String, uid: String) -> ControllerIntent {
+        ControllerIntent::new(Act::RemoveElsewhere { path, name, uid })
     }
 
     /// Only tell.

@@ -12,6 +12,8 @@
 #![no_std]
 extern crate alloc;
 
+pub mod aggregated_owners;
+mod api_question;
 pub mod api_service;
 pub mod autoscaler;
 pub mod certificate_signing;
@@ -32,6 +34,7 @@ pub mod ip_addresses;
 pub mod job;
 pub mod mirroring;
 pub mod namespace;
+pub mod node_ranges;
 pub mod owner;
 pub mod placement;
 pub mod pod;
@@ -40,6 +43,7 @@ pub mod podgc;
 pub mod policy_types;
 pub mod protection;
 pub mod quota;
+mod remote_kinds;
 pub mod replicas;
 pub mod resource;
 pub mod role_aggregation;
@@ -53,6 +57,7 @@ pub mod share;
 pub mod simulated;
 pub mod slices;
 pub mod statefulset;
+pub mod storage_migration;
 pub mod system_objects;
 pub mod table;
 pub mod taints;
@@ -73,4 +78,6 @@ pub use intent::{
 };
 pub use resource::BuiltinResource;
 pub use table::{API_SERVER, CONTROLLERS, UnknownController, enabled};
-pub use view::{ClusterView, CustomKind, ObjectHeader, VersionedObject};
+pub use view::{
+    ClusterView, CustomKind, ObjectHeader, ObjectOwner, ResourcePlace, VersionedObject,
+};

@@ -5,10 +5,11 @@
 //!                 └──────────────┴─ what stays and why ──► conditions in the status
 //! ```
 //!
-//! Who owns what is not asked: everything goes in the background. What a namespace has from the start is made
-//! elsewhere.
+//! What other servers store goes as well, in `elsewhere`. Who owns what is not asked: everything goes in the
+//! background. What a namespace has from the start is made elsewhere.
 
 mod conditions;
+mod elsewhere;
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -30,9 +31,12 @@ use crate::resource::BuiltinResource;
 use crate::view::{ClusterView, ObjectHeader, VersionedObject};
 
 pub use conditions::Remaining;
+use elsewhere::Elsewhere;
 
 /// The finalizer in the spec that is taken off here.
 const FINALIZER: &str = "kubernetes";
+/// How soon other servers are asked again for what remains with them.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How many objects are deleted at once.
 pub(crate) const DELETES_AT_ONCE: usize = 256;
 /// Codes of a deletion that was not needed, or is decided again on what is there then (R159).
@@ -126,11 +130,8 @@ impl NamespaceContent {
 }
 
 fn reconcile(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
-    let NamespaceContent { remaining, pods_remain, pods, others } =
+    let NamespaceContent { mut remaining, pods_remain, pods, others } =
         NamespaceContent::of(pass.view, &pass.key.name);
-    if remaining.is_empty() {
-        return end(pass, namespace);
-    }
     let mut out = ReconcileResult::default();
     // Pods go first: while one remains, nothing else is touched (R154).
     let delete = if pods_remain { pods } else { others };
@@ -144,8 +145,26 @@ fn reconcile(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
     let tried = delete.iter().map(|object| object.uid.clone()).collect();
     let moves =
         !delete.is_empty() && *pass.memory != ReconcileMemory::Tried(BTreeSet::clone(&tried));
+    // Others are asked when nothing moves here any more.
+    let elsewhere = match (moves || pods_remain).then(Elsewhere::default) {
+        Some(unasked) => unasked,
+        None => match elsewhere::look(pass, &mut remaining) {
+            Ok(found) => found,
+            Err(questions) => return ReconcileResult { questions, ..out },
+        },
+    };
+    if remaining.is_empty() && elsewhere.is_known() {
+        return end(pass, namespace);
+    }
     if !moves || !failures.is_empty() {
-        out.intents.extend(say(pass, namespace, &remaining, &Vec::from_iter(failures)));
+        let mut failures = Vec::from_iter(failures);
+        failures.extend(elsewhere.failures);
+        let problems = (elsewhere.undiscovered.as_slice(), failures.as_slice());
+        out.intents.extend(say(pass, namespace, &remaining, problems));
+    }
+    if !moves && !pods_remain && (!elsewhere.deletions.is_empty() || asks_again(pass)) {
+        out.intents.extend(elsewhere.deletions);
+        out.wake_after(ASK_AGAIN);
     }
     if moves || !pass.refused.is_empty() {
         out.intents.extend(delete_all(delete, Some(IntentPropagation::Background)));
@@ -153,6 +172,11 @@ fn reconcile(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
         out.wake_after(Duration::ZERO);
     }
     out
+}
+
+/// Whether somebody else may store something in the namespace.
+fn asks_again(pass: &Pass<'_>) -> bool {
+    !pass.answers.is_empty()
 }
 
 /// Deletes objects, many at once, whatever becomes of one of them.
@@ -173,10 +197,10 @@ fn say(
     pass: &Pass<'_>,
     namespace: &VersionedObject,
     remaining: &Remaining,
-    failures: &[String],
+    problems: (&[String], &[String]),
 ) -> Option<ControllerIntent> {
     let mut object = Object::clone(&namespace.object);
-    conditions::set(&mut object, remaining, failures, pass.now);
+    conditions::set(&mut object, remaining, problems, pass.now);
     let says_more = object != *namespace.object;
     let update = || {
         ControllerIntent::update(
@@ -197,7 +221,7 @@ fn end(pass: &Pass<'_>, namespace: &VersionedObject) -> ReconcileResult {
     let count = finalizers.len();
     finalizers.retain(|finalizer| finalizer.as_str() != Some(FINALIZER));
     let held = !finalizers.is_empty() || !namespace.list_at(&["metadata", "finalizers"]).is_empty();
-    if held && let Some(words) = say(pass, namespace, &Remaining::default(), &[]) {
+    if held && let Some(words) = say(pass, namespace, &Remaining::default(), (&[], &[])) {
         // Its change comes by, and the rest is done then.
         out.push(words);
         return out;

@@ -23,17 +23,21 @@ pub fn attracts(spec: &Object, node: &Object) -> bool {
     selected && required.is_none_or(|required| one_term_matches(required, node))
 }
 
-/// Terms are alternatives; none at all matches no node.
-fn one_term_matches(required: &Object, node: &Object) -> bool {
+/// Whether a node has what a node selector asks for. Terms are alternatives; none at all matches no node.
+#[must_use]
+pub fn one_term_matches(required: &Object, node: &Object) -> bool {
     let terms = required.list_at(&["nodeSelectorTerms"]).iter().filter_map(Value::as_object);
-    terms.into_iter().any(|term| {
-        let expressions = term.list_at(&["matchExpressions"]);
-        let fields = term.list_at(&["matchFields"]);
-        // A term that says nothing matches nothing.
-        !(expressions.is_empty() && fields.is_empty())
-            && expressions.iter().all(|e| requirement(e, &|key| owner::label(node, key)))
-            && fields.iter().all(|e| requirement(e, &|key| field(node, key)))
-    })
+    terms.into_iter().any(|term| term_matches(term, node))
+}
+
+/// Whether a node has what one term of node affinity asks for. A term that says nothing matches nothing.
+#[must_use]
+pub fn term_matches(term: &Object, node: &Object) -> bool {
+    let expressions = term.list_at(&["matchExpressions"]);
+    let fields = term.list_at(&["matchFields"]);
+    !(expressions.is_empty() && fields.is_empty())
+        && expressions.iter().all(|e| requirement(e, &|key| owner::label(node, key)))
+        && fields.iter().all(|e| requirement(e, &|key| field(node, key)))
 }
 
 fn field<'a>(node: &'a Object, key: &str) -> Option<&'a str> {

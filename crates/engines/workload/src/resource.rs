@@ -74,6 +74,8 @@ pub enum BuiltinResource {
     PodCertificateRequests,
     /// `admissionregistration.k8s.io/v1` validatingadmissionpolicies.
     ValidatingAdmissionPolicies,
+    /// `storagemigration.k8s.io/v1` storageversionmigrations.
+    StorageVersionMigrations,
 }
 
 /// Group, version, kind, plural, whether objects live in namespaces.
@@ -116,6 +118,7 @@ impl BuiltinResource {
         BuiltinResource::IpAddresses,
         BuiltinResource::PodCertificateRequests,
         BuiltinResource::ValidatingAdmissionPolicies,
+        BuiltinResource::StorageVersionMigrations,
     ];
 
     const fn names(self) -> ResourceNames {
@@ -208,6 +211,13 @@ impl BuiltinResource {
                 "validatingadmissionpolicies",
                 false,
             ),
+            BuiltinResource::StorageVersionMigrations => (
+                "storagemigration.k8s.io",
+                "v1",
+                "StorageVersionMigration",
+                "storageversionmigrations",
+                false,
+            ),
         }
     }
 
@@ -259,6 +269,7 @@ impl BuiltinResource {
             b"admissionregistration.k8s.io" => "admissionregistration.k8s.io/v1",
             b"apiextensions.k8s.io" => "apiextensions.k8s.io/v1",
             b"networking.k8s.io" => "networking.k8s.io/v1",
+            b"storagemigration.k8s.io" => "storagemigration.k8s.io/v1",
             _ => "v1",
         }
     }

@@ -1,17 +1,18 @@
 //! Which node a pod goes to (SC1 to SC3).
 //!
 //! ```text
-//!   waiting pods, by priority ──► nodes that fit ──► the one with the fewest pods ──► Binding
+//!   waiting pods, by priority ──► nodes that fit ──► the best liked, or emptiest ──► Binding
 //!                                     └─ none ──► weaker pods go, or the pod is told why it waits
 //! ```
 //!
-//! One key for everything: a decision counts on those before it. No scoring beyond the number of
-//! pods; the same state gives the same places.
+//! One key for everything: a decision counts on those before it. Where a pod has no wishes, the number
+//! of pods decides; the same state gives the same places.
 
 mod affinity;
 mod capacity;
 mod joined;
 mod preempt;
+mod preference;
 mod unschedulable;
 
 use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -191,6 +192,7 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
     let mut places = places(pass.view, &pending);
     let mut order: BTreeSet<(usize, usize)> =
         places.iter().enumerate().map(|(index, place)| (place.load, index)).collect();
+    let wary = preference::any_asks(&places);
     let mut hopeless = Hopeless::default();
     // Of many that wait a pass takes few: they are not all put in order.
     let mut pending: BinaryHeap<_> = pending.into_iter().map(Reverse).collect();
@@ -202,10 +204,11 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
         let found = pass.view.get(BuiltinResource::Pods, &next.namespace, &next.name);
         let Some(waiting) = found.as_ref().filter(|pod| waiting(pod)) else { continue };
         if let Some(message) = hopeless.like(waiting) {
+            hold_room(waiting, None, &mut places);
             out.intents.extend(report_unschedulable(pass, waiting, None, message));
             continue;
         }
-        match choose(pass.view, waiting, &places, &order) {
+        match choose(pass.view, waiting, &places, &order, wary) {
             Ok(chosen) => {
                 let Some(place) = places.get_mut(chosen) else { continue };
                 order.remove(&(place.load, chosen));
@@ -223,12 +226,24 @@ fn reconcile(pass: &Pass<'_>) -> ReconcileResult {
                 let message = message(places.len(), &why);
                 let (nominated, deletions) = preempt::make_room(waiting, &places, pass.now);
                 out.intents.extend(deletions);
+                hold_room(waiting, nominated.as_deref(), &mut places);
                 out.intents.extend(report_unschedulable(pass, waiting, nominated, &message));
                 hopeless.learn(waiting, message);
             }
         }
     }
     out
+}
+
+/// Keeps the room of a pod that waits for others to leave from the weaker ones that come after it (SC3).
+fn hold_room(waiting: &VersionedObject, nominated: Option<&str>, places: &mut [CandidateNode]) {
+    let earlier = waiting.str_at(&["status", "nominatedNodeName"]);
+    let Some(name) = nominated.or(earlier) else { return };
+    let promised = places.iter_mut().find(|place| place.node.name() == name);
+    let promised = promised.filter(|place| nominated.is_some() || preempt::leaving(waiting, place));
+    if let Some(place) = promised {
+        place.room.take(waiting);
+    }
 }
 
 /// Every node with what is on it.
@@ -274,27 +289,63 @@ fn all_independent(pending: &[Arc<PendingPod>], taken: &[Arc<PodAllocation>]) ->
     equal && pending.iter().all(|pod| pod.alone) && !taken.iter().any(|taken| taken.shy)
 }
 
-/// The place of a pod, or why each node is none. Nodes are tried from the emptiest on.
+/// The place of a pod, or why each node is none. Nodes are tried from the emptiest on; one that wishes
+/// something looks at all of them. `wary`: some node asks pods to stay away.
 fn choose(
     view: &dyn ClusterView,
     pod: &VersionedObject,
     places: &[CandidateNode],
     order: &BTreeSet<(usize, usize)>,
+    wary: bool,
 ) -> Result<usize, Vec<Vec<String>>> {
-    if let Some(missing) = claims(view, pod) {
+    if let Some(missing) = claims(view, pod).or_else(|| devices(pod)) {
         return Err([[missing].to_vec()].to_vec());
     }
     let company = affinity::Company::of(view, pod, places);
-    let mut reasons = Vec::new();
+    let homes = volume_nodes(view, pod);
+    let preferences = preference::Preferences::of(view, pod, places, wary);
+    let (mut reasons, mut fitting) = (Vec::new(), Vec::new());
     for (_, index) in order {
         let Some(place) = places.get(*index) else { continue };
-        let against = against(pod, place, &company);
-        if against.is_empty() {
-            return Ok(*index);
+        let mut against = against(pod, place, &company);
+        if against.is_empty() && !homes.iter().all(|home| home.allows(&place.node)) {
+            against.push("node(s) didn't match PersistentVolume's node affinity".to_string());
         }
-        reasons.push(against);
+        match (against.is_empty(), &preferences) {
+            (true, None) => return Ok(*index),
+            (true, Some(_)) => fitting.push(*index),
+            (false, _) => reasons.push(against),
+        }
     }
-    Err(reasons)
+    preferences.and_then(|preferences| preferences.best(&fitting, places)).ok_or(reasons)
+}
+
+/// A volume that is bound to a claim of the pod, with nodes of its own.
+struct VolumeNodes(VersionedObject);
+
+impl VolumeNodes {
+    fn allows(&self, node: &Object) -> bool {
+        let required = self.0.map_at(&["spec", "nodeAffinity", "required"]);
+        required.is_none_or(|required| placement::one_term_matches(required, node))
+    }
+}
+
+/// The volumes behind a pod's claims that are not everywhere.
+fn volume_nodes(view: &dyn ClusterView, pod: &Object) -> Vec<VolumeNodes> {
+    let volumes = pod.list_at(&["spec", "volumes"]).iter().filter_map(Value::as_object);
+    let names = volumes.filter_map(|volume| claim_of(pod, volume));
+    let bound = names.filter_map(|name| {
+        let claim = view.get(BuiltinResource::PersistentVolumeClaims, pod.namespace(), &name)?;
+        view.get(BuiltinResource::PersistentVolumes, "", crate::volumes::volume_of(&claim)?)
+    });
+    bound.filter(|volume| volume.at(&["spec", "nodeAffinity"]).is_some()).map(VolumeNodes).collect()
+}
+
+/// Why a pod that wants devices waits: nobody allocates them.
+fn devices(pod: &Object) -> Option<String> {
+    let claims = pod.list_at(&["spec", "resourceClaims"]);
+    (!claims.is_empty())
+        .then(|| "pod has resource claims, and devices are not allocated".to_string())
 }
 
 /// What stands against a node; the first kind of reason is enough, resources are all named.

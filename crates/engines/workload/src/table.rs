@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::aggregated_owners::AggregatedOwners;
 use crate::api_service::ApiServiceRegistration;
 use crate::autoscaler::HorizontalAutoscalers;
 use crate::certificate_signing::CertificateSigning;
@@ -19,6 +20,7 @@ use crate::ip_addresses::IpAddresses;
 use crate::job::Jobs;
 use crate::mirroring::MirroredEndpoints;
 use crate::namespace::Namespaces;
+use crate::node_ranges::NodeRanges;
 use crate::pod_certificate_requests::PodCertificateRequests;
 use crate::podgc::PodCollector;
 use crate::policy_types::PolicyTypes;
@@ -34,6 +36,7 @@ use crate::service_cidrs::ServiceCidrs;
 use crate::simulated::SimulatedNodes;
 use crate::slices::EndpointSlices;
 use crate::statefulset::StatefulSets;
+use crate::storage_migration::StorageVersionMigrations;
 use crate::system_objects::SystemObjects;
 use crate::taints::{NodeLifecycle, TaintEviction};
 use crate::ttl::TtlAfterFinished;
@@ -56,6 +59,7 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &CronJobs,
     &HorizontalAutoscalers,
     &DisruptionBudgets,
+    &NodeRanges,
     &NodeLifecycle,
     &TaintEviction,
     &PersistentVolumes,
@@ -71,6 +75,8 @@ pub static CONTROLLERS: &[&dyn Controller] = &[
     &PodCertificateRequests,
     &ServiceCidrs,
     &RoleAggregation,
+    &AggregatedOwners,
+    &StorageVersionMigrations,
     &PolicyTypes,
     &Scheduler,
     &SimulatedNodes,

@@ -3,7 +3,7 @@
 //! The host answers from its snapshot and its cache of parsed objects; nothing here parses, waits or
 //! changes. A lookup costs what it returns, never a walk over everything.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -13,6 +13,7 @@ use tenure_core::Revision;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt as _};
 
+use crate::intent::AnyObject;
 use crate::resource::BuiltinResource;
 use crate::scheduler::{PendingPod, PodAllocation};
 use crate::simulated::{NodeLoad, Resident};
@@ -72,6 +73,42 @@ impl<'a> ObjectHeader<'a> {
             finalizers,
         }
     }
+}
+
+/// One owner reference, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectOwner {
+    /// The API version of the owner.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+impl ObjectOwner {
+    /// The owner that an entry of `ownerReferences` names.
+    #[must_use]
+    pub fn of(entry: &Object) -> ObjectOwner {
+        let text = |member: &str| entry.str_at(&[member]).unwrap_or_default().to_string();
+        ObjectOwner {
+            api_version: text("apiVersion"),
+            kind: text("kind"),
+            name: text("name"),
+            uid: text("uid"),
+        }
+    }
+}
+
+/// Where the API serves a resource that is stored here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourcePlace {
+    /// The path of a version that has it, such as `/apis/apps/v1`.
+    pub version: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
 }
 
 /// What is served of a CustomResourceDefinition.
@@ -137,6 +174,49 @@ pub trait ClusterView {
                 visit(ObjectHeader::of(*resource, &object, &finalizers));
             }
         }
+    }
+
+    /// Where a resource is served that is stored here, custom ones too.
+    fn resource_place(&self, group: &str, plural: &str) -> Option<ResourcePlace> {
+        let resource = BuiltinResource::find(group, plural)?;
+        let root = if group.is_empty() { "/api" } else { "/apis" };
+        let version = alloc::format!("{root}/{}", resource.api_version());
+        Some(ResourcePlace { version, namespaced: resource.namespaced() })
+    }
+
+    /// Namespace and name of so many objects of a resource, in order, those after this one.
+    fn stored_objects(
+        &self,
+        group: &str,
+        plural: &str,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Vec<(String, String)> {
+        let Some(resource) = BuiltinResource::find(group, plural) else { return Vec::new() };
+        let all = self.list(resource, None).into_iter();
+        all.map(|object| (object.namespace().to_string(), object.name().to_string()))
+            .filter(|(namespace, name)| after.is_none_or(|after| (&**namespace, &**name) > after))
+            .take(most)
+            .collect()
+    }
+
+    /// The objects of any kind that are not going and have such owners, with these.
+    fn owned_objects(
+        &self,
+        such: &dyn Fn(&[ObjectOwner]) -> bool,
+    ) -> Vec<(AnyObject, Vec<ObjectOwner>)> {
+        let mut found = Vec::new();
+        for resource in BuiltinResource::ALL {
+            for object in self.list(*resource, None) {
+                let entries = object.list_at(&["metadata", "ownerReferences"]).iter();
+                let entries = entries.filter_map(serde_json::Value::as_object);
+                let owners: Vec<ObjectOwner> = entries.map(ObjectOwner::of).collect();
+                if !owner::deleting(&object) && such(&owners) {
+                    found.push((AnyObject::of(&ObjectHeader::of(*resource, &object, &[])), owners));
+                }
+            }
+        }
+        found
     }
 
     /// The objects of a resource that name a uid among their owners, whatever the entry says.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tenure_host::{Config, ControlPlane};
 use tenure_lifecycle::{NodeCapacity, RestartBackoff};
 use tenure_node::client::Client;
-use tenure_node::register::NodeDescription;
+use tenure_node::register::{NodeAddresses, NodeDescription};
 use tenure_node::volume::{VolumeOptions, Volumes};
 use tenure_node::{Agent, AgentConfig, Server};
 
@@ -24,7 +24,7 @@ pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent
     let identity = NodeDescription {
         name: NODE.to_owned(),
         hostname: NODE.to_owned(),
-        addresses: vec!["127.0.0.1".parse().unwrap()],
+        addresses: NodeAddresses::new(vec!["127.0.0.1".parse().unwrap()], false),
         port: 10250,
         room,
         labels: Vec::new(),
@@ -40,6 +40,7 @@ pub(crate) fn agent(folder: &Path, server: &Server, runtime: &Scripted) -> Agent
         backoff: RestartBackoff::curve(Duration::from_millis(100), Duration::from_millis(200)),
         settings: tenure_downward::DownwardApiOptions::default(),
         host_path: false,
+        egress: true,
         eviction: false,
         foreign_sandboxes_stay: Duration::from_secs(60),
     })

@@ -161,7 +161,7 @@ pub(super) fn flow_control() -> Vec<Kind> {
     rows.into_iter().map(|row| row.cluster().counted().done()).collect()
 }
 
-/// `storagemigration.k8s.io`; schema-driven storage only.
+/// `storagemigration.k8s.io`.
 pub(super) fn storage_migration() -> Vec<Kind> {
     vec![
         row(
@@ -171,7 +171,7 @@ pub(super) fn storage_migration() -> Vec<Kind> {
             "api.storagemigration.v1beta1.StorageVersionMigration",
             NoRules,
         )
-        .ignored("nothing is written anew for it")
+        .acted_on_by("the storage version migrator")
         .cluster()
         .needs_version()
         .status("StorageVersionMigration", StatusMeta::Frozen)

@@ -270,7 +270,6 @@ fn r255_every_kind_is_acted_on_by_somebody_or_says_that_it_is_not() {
             "NetworkPolicy",
             "PriorityLevelConfiguration",
             "ResourceClaimTemplate",
-            "StorageVersionMigration",
             "VolumeAttributesClass",
         ]
     );

@@ -177,7 +177,10 @@ impl Cri {
         )?;
         let question = cri::RunSandboxRequest {
             config: Some(made),
-            runtime_handler: settings.handler.clone(),
+            runtime_handler: match config.handler.as_str() {
+                "" => settings.handler.clone(),
+                of_class => of_class.to_owned(),
+            },
         };
         let path = "/runtime.v1.RuntimeService/RunPodSandbox";
         let answer: cri::Id = self.client.call(path, question, SANDBOX).await.map_err(failed)?;
@@ -460,6 +463,7 @@ impl Cri {
             isolation: isolation.collect(),
             danger: None,
             unable: None,
+            pod_network: false,
         })
     }
 }

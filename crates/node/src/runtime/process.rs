@@ -22,6 +22,7 @@ mod launch_spec;
 mod link;
 mod listening;
 mod log;
+mod network;
 mod oci;
 mod raw;
 mod registry;
@@ -47,19 +48,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use tokio::net::TcpStream;
 use tokio::sync::broadcast;
 
 pub use self::image::Images;
+pub use self::network::PodNetworkChoice;
 pub use self::shim::{ARGUMENT, take_over};
 pub use self::stale_containers::clear_left;
 
 use self::cgroup::CgroupHierarchy;
+use self::network::{HeldNetwork, NetworkState, PodNetwork};
 use self::registry::Keep;
 use self::wire::{ShimRequest, StreamOptions};
 use super::{
     Container, ContainerConfig, ContainerLimits, ContainerRuntime, Duplex, Image, ImageUser,
-    ImageWanted, Pulling, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox, SandboxConfig,
-    Session, Streams,
+    ImageWanted, NodeNetwork, Pulling, Ran, RuntimeError, RuntimeFuture, RuntimeInfo, Sandbox,
+    SandboxConfig, Session, Streams,
 };
 use crate::private::PrivatePaths;
 use crate::sysctl::dotted;
@@ -80,8 +85,10 @@ pub struct ProcessSettings {
     pub allow_privileged: bool,
     /// What no container may ever see; `state` never is.
     pub private: Vec<PathBuf>,
-    /// The address of pods on the node's network.
+    /// The address of pods on the node's network, where that is the machine's.
     pub node_address: IpAddr,
+    /// Whose network pods have.
+    pub pod_network: PodNetworkChoice,
     /// Bytes of a log file before it is put aside.
     pub log_size: u64,
     /// How many log files a container has, the current one among them.
@@ -105,6 +112,7 @@ impl ProcessSettings {
             allow_privileged: false,
             private: Vec::new(),
             node_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            pod_network: PodNetworkChoice::default(),
             log_size: 10 << 20,
             log_files: 5,
             processes_max: 4096,
@@ -131,6 +139,7 @@ pub struct ProcessRuntime {
     /// The wall that could not be built when it was last tried: no pod runs without it (R142).
     missing: Mutex<Option<String>>,
     keep: Arc<Keep>,
+    network: Arc<NetworkState>,
     /// The process that makes shims, once there is one.
     nurse: tokio::sync::Mutex<Option<UnixStream>>,
 }
@@ -156,9 +165,12 @@ impl ProcessRuntime {
             abilities: Abilities { single, groups, landlock },
             missing: Mutex::default(),
             keep,
+            network: Arc::new(NetworkState::new()),
             nurse: tokio::sync::Mutex::default(),
         };
+        runtime.open_network().await;
         runtime.look_for_walls().await?;
+        runtime.adopt_network().await;
         Ok(runtime)
     }
 
@@ -201,6 +213,7 @@ impl ContainerRuntime for ProcessRuntime {
                 isolation: self.isolation(),
                 danger: self.danger(),
                 unable: self.missing(),
+                pod_network: self.network.is_own(),
             })
         })
     }
@@ -248,6 +261,13 @@ impl ContainerRuntime for ProcessRuntime {
             {
                 return Err(refused(field));
             }
+            if !config.handler.is_empty() {
+                return Err(RuntimeError::Refused(format!(
+                    "no runtime for {:?} is configured: the runtime `process` has no handlers of \
+                     RuntimeClasses; run containers with --runtime cri=SOCKET",
+                    config.handler
+                )));
+            }
             // To take it and do nothing about it would be a lie.
             let own = |name: &&String| {
                 !self.settings.plain && dotted(name) == runtime_info::SHM_RMID_FORCED
@@ -260,16 +280,15 @@ impl ContainerRuntime for ProcessRuntime {
             }
             let failed = |error: std::io::Error| RuntimeError::Failed(error.to_string());
             let id = state::fresh_id().map_err(failed)?;
-            let address = if config.host_network {
-                self.settings.node_address
-            } else {
-                self.keep.free_address(&config.pod.uid)
-            };
-            let record = self.sandbox_record(id.clone(), config, address);
+            let place = self.place_sandbox(&id, config).await?;
+            let held = place.holder.is_some();
+            let record = self.sandbox_record(id.clone(), config, place);
             self.keep.add_sandbox(record.clone()).map_err(failed)?;
-            if config.share_processes && !self.settings.plain && !self.abilities.single {
+            // Without a network of its own, a container of one user is alone in its namespaces.
+            if config.share_processes && !self.settings.plain && (!self.abilities.single || held) {
                 let started = self.start_pause(&record).await;
                 if let Err(error) = started {
+                    self.leave_network(&id).await;
                     self.keep.remove_sandbox(&id);
                     return Err(error);
                 }
@@ -283,7 +302,9 @@ impl ContainerRuntime for ProcessRuntime {
             self.keep.stop_sandbox(sandbox);
             let stops = self.keep.containers_of(sandbox);
             let stops = stops.iter().map(|id| self.stop_container(id, None, Duration::ZERO));
-            futures::future::join_all(stops).await.into_iter().collect()
+            let stopped = futures::future::join_all(stops).await.into_iter().collect();
+            self.leave_network(sandbox).await;
+            stopped
         })
     }
 
@@ -402,6 +423,30 @@ impl ContainerRuntime for ProcessRuntime {
 
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> RuntimeFuture<'a, Box<dyn Duplex>> {
         Box::pin(self.connect_port(sandbox, port))
+    }
+
+    fn use_pod_range<'a>(&'a self, ranges: &'a [String]) -> RuntimeFuture<'a, Option<IpAddr>> {
+        Box::pin(self.use_range(ranges))
+    }
+
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, std::io::Result<TcpStream>> {
+        Box::pin(async move {
+            match self.network.get() {
+                PodNetwork::Machine(_) => TcpStream::connect((host, port)).await,
+                PodNetwork::Own(holder) => self.dial_from_node(holder, host, port).await,
+                PodNetwork::Lost => Err(std::io::ErrorKind::NetworkDown.into()),
+            }
+        })
+    }
+
+    fn node_network(&self) -> Option<Arc<dyn NodeNetwork>> {
+        let told = self.settings.node_address;
+        let state = Arc::clone(&self.network);
+        self.network.is_own().then(|| Arc::new(HeldNetwork { state, told }) as Arc<dyn NodeNetwork>)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.end_network())
     }
 }
 

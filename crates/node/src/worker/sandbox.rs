@@ -5,11 +5,24 @@ use std::sync::Arc;
 
 use tenure_machinery::ObjectExt as _;
 
+use crate::agent::AgentContext;
 use crate::clock;
 use crate::container;
 use crate::events::Grade;
 use crate::runtime::{RuntimeError, Sandbox};
 use crate::worker::{AWAY_RETRY, HeldSandbox, Worker, WorkerMessage};
+
+/// The longest name that a kernel lets a machine have.
+const NAME_MAX: usize = 64;
+
+/// The handler that a RuntimeClass names.
+async fn handler_of(shared: &AgentContext, class: &str) -> Result<String, RuntimeError> {
+    let found = shared.client.get(&format!("/apis/node.k8s.io/v1/runtimeclasses/{class}")).await;
+    let found = found.map_err(|error| {
+        RuntimeError::Failed(format!("RuntimeClass {class:?} cannot be read: {error}"))
+    })?;
+    Ok(found.str_at(&["handler"]).unwrap_or_default().to_owned())
+}
 
 impl Worker {
     pub(super) fn hold_sandbox(&mut self, sandbox: &Sandbox) {
@@ -38,7 +51,9 @@ impl Worker {
             self.shared.events.tell(&self.subject, Grade::Normal, "SandboxChanged", message);
         }
         let logs = container::log_folder(&self.shared.logs, &self.key);
-        let config = container::sandbox(&self.pod, self.attempts, logs);
+        let names = self.shared.name_servers();
+        let mut config = container::sandbox(&self.pod, self.attempts, logs, names.as_ref());
+        let class = self.pod.str_at(&["spec", "runtimeClassName"]).map(str::to_owned);
         self.attempts += 1;
         let old = self.sandbox.as_ref().map(|sandbox| sandbox.id.clone());
         let (shared, out) = (Arc::clone(&self.shared), self.out.clone());
@@ -48,9 +63,21 @@ impl Worker {
                 let _ = shared.runtime.stop_sandbox(&old).await;
                 let _ = shared.runtime.remove_sandbox(&old).await;
             }
-            let made = match std::fs::create_dir_all(&config.logs) {
-                Ok(()) => shared.runtime.run_sandbox(&config).await,
-                Err(error) => Err(RuntimeError::Failed(error.to_string())),
+            let handler = match class.filter(|class| !class.is_empty()) {
+                Some(class) => handler_of(&shared, &class).await,
+                None => Ok(String::new()),
+            };
+            let made = match (handler, std::fs::create_dir_all(&config.logs)) {
+                _ if config.hostname.len() > NAME_MAX => Err(RuntimeError::Refused(format!(
+                    "the name of the pod as a host, {:?}, is longer than {NAME_MAX} characters",
+                    config.hostname
+                ))),
+                (Ok(handler), Ok(())) => {
+                    config.handler = handler;
+                    shared.runtime.run_sandbox(&config).await
+                }
+                (Err(error), _) => Err(error),
+                (_, Err(error)) => Err(RuntimeError::Failed(error.to_string())),
             };
             let _ = out.send(WorkerMessage::SandboxMade(made));
         });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenure_node::runtime::process::ProcessRuntime;
 use tenure_node::runtime::{ContainerRuntime as _, ContainerState, RuntimeError};
 
-use crate::process::{Folder, House, anybody, is_root, lines, settings, shell};
+use crate::process::{Folder, House, RANGE, anybody, is_root, lines, settings, shell};
 
 #[tokio::test]
 async fn r109_a_container_that_ignores_the_signal_and_its_offspring_are_gone_after_the_grace() {
@@ -123,6 +123,7 @@ async fn helper_that_is_killed() {
     let mark = std::env::var("TENURE_TEST_KILL_MARK").unwrap();
     let folder = Folder::within(Path::new(&root));
     let runtime = ProcessRuntime::open(settings(Path::new(&root))).await.unwrap();
+    runtime.use_pod_range(&[RANGE.to_owned()]).await.unwrap();
     let house = House { folder, runtime };
     println!("ready");
     for number in 0.. {

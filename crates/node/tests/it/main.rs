@@ -13,6 +13,7 @@ mod cri;
 mod fake;
 mod images;
 mod logs;
+mod network;
 mod port;
 mod process;
 mod streams;

@@ -9,6 +9,7 @@
 //! JSON. Choosing between the two is the caller's.
 
 mod definition;
+pub mod merge;
 mod message;
 mod operation;
 mod wire;

@@ -1,6 +1,6 @@
 //! The task that feeds an index: it watches what the index needs, and tells it what it sees.
 //!
-//! Of the strategies only what this consumer serves is taken over, so that no origin is read that it has
+//! Of the strategies only what these consumers serve is taken over, so that no origin is read that they have
 //! nothing to do with.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,9 @@ use tenure_reference::{Consumer, GROUP, Need, ReferenceApiKind, Resource, Strate
 use tokio::time::Instant;
 
 use super::clock;
+use super::consumers::subject_of;
 use super::watches::{Tagged, WatchUpdate, WatchedNames, fields, place, watch_all};
-use super::{LiveIndexState, discovery};
+use super::{FeedScope, LiveIndexState, discovery};
 use crate::names::ObjectName;
 
 /// How often the cluster is asked what it serves. New types may appear at any time, and a consumer has no
@@ -201,8 +202,14 @@ impl IndexUpdater {
                 Err(_) => drop(self.strategies.remove(name)),
             },
             ReferenceApiKind::Consumer => {
+                if let FeedScope::EachConsumer = self.shared.scope {
+                    value.insert("subject".into(), subject_of(name));
+                }
                 let consumer = Consumer::from_object(&value).ok();
-                let mine = consumer.filter(|consumer| self.shared.who.is(&consumer.subject));
+                let mine = consumer.filter(|consumer| match &self.shared.scope {
+                    FeedScope::One(who) => who.is(&consumer.subject),
+                    FeedScope::EachConsumer | FeedScope::Everybody => true,
+                });
                 match mine {
                     Some(consumer) => drop(self.consumers.insert(name.to_owned(), consumer)),
                     None => {

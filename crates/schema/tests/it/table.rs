@@ -43,6 +43,30 @@ fn r13_a_member_is_left_out_or_always_written_never_both() {
 }
 
 #[test]
+fn r13_every_member_is_found_by_its_name_and_no_other_is() {
+    let mut names: Vec<&str> =
+        facts().types().iter().flat_map(|of| &of.fields).map(|field| field.json).collect();
+    names.extend(["", "x", "Name", "namespaces", "é", "metadata.name"]);
+    names.sort_unstable();
+    names.dedup();
+    for of in facts().types() {
+        for name in &names {
+            let there = of.fields.iter().find(|field| field.json == *name);
+            let found = of.field(name);
+            assert!(
+                match (there, found) {
+                    (Some(there), Some(found)) => std::ptr::eq(there, found),
+                    (None, None) => true,
+                    _ => false,
+                },
+                "{}.{name}",
+                of.name
+            );
+        }
+    }
+}
+
+#[test]
 fn r13_tags_are_unique_in_their_message() {
     for of in facts().types() {
         let mut tags: Vec<u32> = of.fields.iter().map(|f| f.tag).filter(|&tag| tag != 0).collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   GET /apis/{group}/{version}, up to five times at once ──► the first answer that is one
-//!        └──► resources; GET /openapi/v3 ──► the hash of its document
+//!        └──► resources; GET /openapi/v3 ──► the hash of its document; GET /openapi/v2 where it is another
 //! ```
 //!
 //! What an answer means for its APIService is decided elsewhere.
@@ -17,6 +17,7 @@ use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use serde_json::Value;
 use tenure_openapi::remote;
+use tenure_openapi::v2::merge;
 use tenure_outbound::{Connect, HttpsClient, full};
 
 use super::{RemoteApi, RemoteDiscovery};
@@ -37,6 +38,10 @@ const INDEX_LIMIT: Duration = Duration::from_secs(1);
 const DISCOVERY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The longest index of OpenAPI documents that is read.
 const INDEX_BYTES_MAX: usize = 1024 * 1024;
+/// The longest document in the older form that is read.
+const SWAGGER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long is waited for it.
+const SWAGGER_LIMIT: Duration = Duration::from_secs(3);
 /// The longest hash that is taken over.
 const HASH_BYTES_MAX: usize = 256;
 
@@ -47,7 +52,7 @@ const HASH_BYTES_MAX: usize = 256;
 pub(crate) async fn check(api: &ApiServer, remote: &Arc<RemoteApi>) -> Result<(), String> {
     let answer = ask(api, remote).await;
     let discovery = match &answer {
-        Ok((document, openapi)) => {
+        Ok(Answered { document, openapi, swagger }) => {
             let resources = document
                 .as_ref()
                 .and_then(|document| remote::resources(document, &remote.group, &remote.version));
@@ -55,6 +60,7 @@ pub(crate) async fn check(api: &ApiServer, remote: &Arc<RemoteApi>) -> Result<()
                 current: resources.is_some(),
                 resources: resources.unwrap_or_default(),
                 openapi: openapi.clone(),
+                swagger: swagger.clone(),
             }
         }
         Err(_) => RemoteDiscovery::default(),
@@ -63,7 +69,15 @@ pub(crate) async fn check(api: &ApiServer, remote: &Arc<RemoteApi>) -> Result<()
     answer.map(drop)
 }
 
-type Answered = (Option<Value>, Option<String>);
+/// What a server says of itself.
+struct Answered {
+    /// Its list of resources.
+    document: Option<Value>,
+    /// The hash of its document.
+    openapi: Option<String>,
+    /// The part of its older document that is about this version.
+    swagger: Option<Arc<Value>>,
+}
 
 async fn ask(api: &ApiServer, remote: &RemoteApi) -> Result<Answered, String> {
     let connect: Arc<dyn Connect> = api.admission.connect();
@@ -74,7 +88,29 @@ async fn ask(api: &ApiServer, remote: &RemoteApi) -> Result<Answered, String> {
     let body = tokio::time::timeout(CHECK_LIMIT, first(&client, &url)).await.map_err(late)??;
     // Rubbish is no reason to send nobody there, but nothing is known of what is served.
     let document = serde_json::from_slice(&body).ok();
-    Ok((document, openapi(&client, remote, path.trim_start_matches('/')).await))
+    let openapi = openapi(&client, remote, path.trim_start_matches('/')).await;
+    let known = api.kinds.current().remote.discovery(remote).cloned();
+    // The older document is long: it is read again when the other one has changed.
+    let same = known.filter(|known| openapi.is_some() && known.openapi == openapi);
+    let swagger = match same.and_then(|known| known.swagger.clone()) {
+        Some(known) => Some(known),
+        None => swagger(&client, remote).await.map(Arc::new),
+    };
+    Ok(Answered { document, openapi, swagger })
+}
+
+/// What the older document of a server says of this version, if it has one.
+async fn swagger(client: &HttpsClient, remote: &RemoteApi) -> Option<Value> {
+    let url = format!("https://{}/openapi/v2", remote.authority);
+    let body = get(client, &url, SWAGGER_BYTES_MAX);
+    let body = tokio::time::timeout(SWAGGER_LIMIT, body).await.ok()?.ok()?;
+    let (group, version) = (remote.group.clone(), remote.version.clone());
+    let read = move || {
+        let document: Value = serde_json::from_slice(&body).ok()?;
+        merge::part(&document, &group, &version)
+    };
+    // Reading megabytes takes long.
+    tokio::task::spawn_blocking(read).await.ok()?
 }
 
 /// The first answer; whoever is slow is overtaken, as one endpoint of several may be gone.

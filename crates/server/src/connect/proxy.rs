@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    AUTHORIZATION, CONNECTION, HOST, LOCATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 use serde_json::Value;
@@ -24,7 +26,7 @@ use super::{
     wants_upgrade,
 };
 use crate::api::{ApiServer, no_such_resource};
-use crate::body::Body;
+use crate::body::{Body, full};
 use crate::read::get;
 use crate::registry::ServedKind;
 
@@ -57,6 +59,9 @@ pub(super) async fn answer(
         ConnectSubresource::Pod => of_pod(api, served, namespace, requested.name, requested.port)?,
         _ => of_service(api, served, namespace, &requested)?,
     };
+    if let Some(redirect) = redirect(&call) {
+        return Ok(redirect);
+    }
     let wire = reach(api, namespace, &backend).await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(wire).await.map_err(|error| unreachable(&error))?;
@@ -78,6 +83,23 @@ pub(super) async fn answer(
     let answered = answered.map_err(|error| unreachable(&error))?;
     let (path, permit) = (call.path, call.permit.clone());
     Ok(carry::relay(api, answered, call.held(api, &permit, &path.resource)))
+}
+
+/// The answer to a reader whose path ends with `proxy`: relative links of what is read there would lead
+/// elsewhere (R133g).
+pub(super) fn redirect(call: &ConnectRequest<'_>) -> Option<Response<Body>> {
+    let (path, query) = (call.parts.uri.path(), call.parts.uri.query());
+    let reads = matches!(call.line.method, Method::GET | Method::HEAD);
+    if call.path.deeper || !reads || !path.ends_with("/proxy") || wants_upgrade(&call.parts.headers)
+    {
+        return None;
+    }
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    let place = HeaderValue::try_from(format!("{path}/{query}")).ok()?;
+    let mut response = Response::new(full(""));
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    response.headers_mut().insert(LOCATION, place);
+    Some(response)
 }
 
 /// What is left of a path after so many segments, and its query with its question mark: as they came,

@@ -1,11 +1,13 @@
 //! Long answers: made while they are sent, a part at a time, and let go when nobody reads them.
 //!
 //! ```text
-//!   Parts ──► made aside, in turn with other users ──► two parts wait ──► socket
-//!                                                          └─ nobody takes them: cut off
+//!   Parts ─┬─ laid out, compressed ──► made aside, in turn with other users ──► two parts wait ──► socket
+//!          │                                                                        └─ nobody takes them: cut off
+//!          └─ copied as they are stored ──────────── made as the socket takes them ───────────────► socket
 //! ```
 //!
-//! A client that lists much and reads nothing holds a few parts, not the list.
+//! A client that lists much and reads nothing holds a few parts, not the list. Copying costs less than the
+//! encryption that follows it, and less than handing a part from thread to thread.
 
 use std::io;
 use std::io::Write as _;
@@ -22,7 +24,7 @@ use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::api::ApiServer;
 use crate::authenticate::User;
@@ -37,10 +39,13 @@ use crate::response;
 const STALLED: Duration = Duration::from_secs(30);
 /// An answer that takes longer than this is cut off: it holds a state of the past.
 const LONGEST: Duration = Duration::from_secs(120);
+/// What is wrong with an answer that ends too early.
+const CUT_OFF: &str = "the answer was cut off: it was not read in time";
 /// How many parts wait for the socket.
 const PARTS_WAITING: usize = 2;
 
-/// A response that is made while it is sent; `size` says how long it is, if that is known.
+/// A response that is made while it is sent; `size` says how long it is, if that is known, as it is where
+/// everything is copied as it is stored.
 pub(crate) fn respond(
     api: &ApiServer,
     user: &User,
@@ -49,10 +54,15 @@ pub(crate) fn respond(
     gzip: bool,
     charge: Option<BudgetGuard>,
 ) -> Response<Body> {
-    let (sender, parts_made) = mpsc::channel(PARTS_WAITING);
-    let left = size.filter(|_| !gzip);
-    let body = LongResponseBody { parts: parts_made, left, ended: false };
     let media = parts.media();
+    if let Some(left) = size.filter(|_| !gzip) {
+        let begin = clock::timer_instant();
+        let body = CopiedListBody { parts, left, begin, taken: begin, in_a_row: 0 };
+        let response = response::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
+        return BudgetedBody::held(response, charge);
+    }
+    let (sender, parts_made) = mpsc::channel(PARTS_WAITING);
+    let body = LongResponseBody { parts: parts_made, ended: false };
     let mut response = response::respond(StatusCode::OK, media, BodyExt::boxed_unsync(body));
     if gzip {
         let headers = response.headers_mut();
@@ -135,11 +145,51 @@ async fn send(
     }
 }
 
-/// The socket's end.
+/// A list whose items are copied as they are stored, whenever the socket has room for more.
+struct CopiedListBody {
+    parts: ListEncoder,
+    left: u64,
+    begin: Instant,
+    /// When the last part was taken.
+    taken: Instant,
+    /// How many parts were given without a look at other work of this thread.
+    in_a_row: usize,
+}
+
+impl http_body::Body for CopiedListBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.in_a_row == PARTS_WAITING {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.in_a_row += 1;
+        let now = clock::timer_instant();
+        if now - self.begin > LONGEST || now - self.taken > STALLED {
+            return Poll::Ready(Some(Err(io::Error::other(CUT_OFF))));
+        }
+        self.taken = now;
+        let part = self.parts.next_part();
+        if let Some(part) = &part {
+            self.left = self.left.saturating_sub(part.len() as u64);
+        }
+        Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// The socket's end of what is made aside.
 struct LongResponseBody {
     parts: mpsc::Receiver<ResponsePart>,
-    /// How many bytes are left, if that is known.
-    left: Option<u64>,
     ended: bool,
 }
 
@@ -155,26 +205,19 @@ impl http_body::Body for LongResponseBody {
             return Poll::Ready(None);
         }
         self.parts.poll_recv(cx).map(|part| match part {
-            Some(ResponsePart::Bytes(bytes)) => {
-                self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
-                Some(Ok(Frame::data(bytes)))
-            }
+            Some(ResponsePart::Bytes(bytes)) => Some(Ok(Frame::data(bytes))),
             Some(ResponsePart::End) => {
                 self.ended = true;
                 None
             }
             None => {
                 self.ended = true;
-                Some(Err(io::Error::other("the answer was cut off: it was not read in time")))
+                Some(Err(io::Error::other(CUT_OFF)))
             }
         })
     }
 
     fn is_end_stream(&self) -> bool {
         self.ended
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

@@ -96,12 +96,11 @@ pub(crate) fn read_config(
     (api_version, kind): (&str, &str),
 ) -> Result<(Object, Vec<String>), Failure> {
     let (value, repeated) = if request.body.trim_ascii_start().starts_with(b"{") {
-        let value = serde_json::from_slice(&request.body).map_err(|error| {
+        let (value, paths) = duplicate::parse(&request.body).map_err(|error| {
             Failure::bad_request(format!("the configuration is not JSON: {error}"))
         })?;
         let wanted = validation != FieldValidation::Ignore;
-        let twice = if wanted { duplicate::duplicate_fields(&request.body) } else { Vec::new() };
-        (value, decode::repeated(&twice))
+        (value, if wanted { decode::repeated(&paths) } else { Vec::new() })
     } else {
         let limits = decode::yaml_limits();
         let (value, twice) =

@@ -99,13 +99,10 @@ pub(crate) fn parse(
 ) -> Result<(Value, Vec<String>), Failure> {
     let (value, duplicates) = match content_type {
         "" | "application/json" => {
-            let value = serde_json::from_slice(body)
+            let (value, paths) = duplicate::parse(body)
                 .map_err(|error| Failure::bad_request(format!("the body is not JSON: {error}")))?;
-            let duplicates = match validation {
-                FieldValidation::Ignore => Vec::new(),
-                _ => repeated(&duplicate::duplicate_fields(body)),
-            };
-            (value, duplicates)
+            let wanted = validation != FieldValidation::Ignore;
+            (value, if wanted { repeated(&paths) } else { Vec::new() })
         }
         "application/yaml" => {
             let (value, repeated) = tenure_yaml::to_json_lenient(body, yaml_limits())

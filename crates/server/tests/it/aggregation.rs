@@ -583,6 +583,15 @@ async fn r131f_discovery_names_what_others_serve() {
                     "serverRelativeURL": "/openapi/v3/apis/fish.example/v1?hash=ABC" } } })
                     .to_string(),
                 ),
+                ("/openapi/v2", _) => text(
+                    200,
+                    json!({ "swagger": "2.0", "paths": {
+                        "/apis/fish.example/v1/fishes": { "get": { "responses": { "200": {
+                            "description": "OK", "schema": { "$ref": "#/definitions/Fish" } } } } },
+                        "/api/v1/secrets": {},
+                    }, "definitions": { "Fish": { "type": "object" }, "Bait": {} } })
+                    .to_string(),
+                ),
                 ("/openapi/v3/apis/fish.example/v1", _) => text(200, r#"{"openapi":"3.0.0"}"#),
                 _ => text(404, ""),
             }
@@ -613,6 +622,14 @@ async fn r131f_discovery_names_what_others_serve() {
     let to = index["paths"]["apis/fish.example/v1"]["serverRelativeURL"].as_str().unwrap();
     assert_eq!(to, "/openapi/v3/apis/fish.example/v1?hash=ABC");
     assert_eq!(house.get(to).await.with(200)["openapi"], "3.0.0");
+    let older = house.get("/openapi/v2").await.with(200);
+    assert!(older["paths"]["/apis/fish.example/v1/fishes"]["get"].is_object());
+    assert!(
+        older["paths"]["/api/v1/secrets"].is_null()
+            || older["paths"]["/api/v1/secrets"]["get"].is_object()
+    );
+    assert_eq!(older["definitions"]["Fish"]["type"], "object");
+    assert!(older["definitions"]["Bait"].is_null());
     // Rubbish, or more than anybody reads, is not taken over.
     let touched = |n: usize| json!({ "spec": { "versionPriority": n } });
     let path = format!("{API_SERVICES}/{NAME}");

@@ -28,7 +28,7 @@ fn request(name: &str, signer: &str, groups: &[&str]) -> Value {
     })
 }
 
-fn certificate(authority: bool) -> String {
+pub fn certificate(authority: bool) -> String {
     let mut params = CertificateParams::default();
     if authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -157,7 +157,7 @@ async fn r136b_a_bundle_speaks_for_a_signer_by_its_word() {
     assert_eq!(send(bundle("example.com:s:a", "example.com/s")).await, 201);
 }
 
-fn pod_request(name: &str, key: &KeyPair) -> Value {
+pub fn pod_request(name: &str, key: &KeyPair) -> Value {
     let stub = CertificateParams::default().serialize_request(key).unwrap();
     json!({
         "metadata": {"name": name},
@@ -176,7 +176,7 @@ fn answered(kind: &str) -> Value {
 }
 
 /// A certificate for the key that began so many seconds ago, as the status of a request.
-fn issued(key: &KeyPair, seconds_ago: i64) -> Value {
+pub fn issued(key: &KeyPair, seconds_ago: i64) -> Value {
     let begins = jiff::Timestamp::now().as_second() - seconds_ago;
     let time = |seconds: i64| jiff::Timestamp::from_second(seconds).unwrap().to_string();
     let of = |seconds: i64| std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds as u64);

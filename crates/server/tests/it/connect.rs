@@ -18,6 +18,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use crate::house::*;
 
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
 /// Nodes that repeat what they hear.
 pub(crate) struct Nodes;
 
@@ -404,7 +406,7 @@ async fn r133_streams_end_with_the_server() {
 async fn r133_a_node_is_asked_through_its_proxy() {
     let house = house().await;
     for (method, path, theirs) in [
-        ("GET", "/api/v1/nodes/n/proxy", "GET / "),
+        ("GET", "/api/v1/nodes/n/proxy/", "GET / "),
         ("GET", "/api/v1/nodes/n/proxy/stats/summary?a=%20b", "GET /stats/summary?a=%20b "),
         ("POST", "/api/v1/nodes/n/proxy/run/a%2Fb", "POST /run/a/b body"),
         // One spelling reaches the node, so that it reads what was judged here (R133a).
@@ -440,7 +442,7 @@ async fn r133_a_port_of_a_pod_is_asked_through_its_proxy() {
         ("cookie", "c"),
     ];
     for (method, path, theirs) in [
-        ("GET", "web:90/proxy", "/portProxy/default/web/90 GET / - - o c "),
+        ("GET", "web:90/proxy/", "/portProxy/default/web/90 GET / - - o c "),
         (
             "GET",
             "http:web:90/proxy/a%2Fb?c=%20d",
@@ -455,14 +457,14 @@ async fn r133_a_port_of_a_pod_is_asked_through_its_proxy() {
         assert_eq!(answer.code, 200, "{path}");
     }
     for (path, code, why) in [
-        ("web:81/proxy", 503, "error trying to reach service: nobody listens"),
+        ("web:81/proxy/", 503, "error trying to reach service: nobody listens"),
         ("none:80/proxy", 404, "pods \"none\" not found"),
         ("free:80/proxy", 400, "pod free does not have a host assigned"),
         ("web:http/proxy", 400, "`http` is not the number of a port of pod web"),
         ("https:web:80/proxy", 400, "only http can be spoken to what is behind this proxy"),
         ("a:b:c:d/proxy", 400, "invalid pod request \"a:b:c:d\""),
         (
-            "lost:80/proxy",
+            "lost:80/proxy/",
             500,
             "Internal error occurred: error dialing backend: node \"away\" cannot be reached",
         ),
@@ -472,20 +474,9 @@ async fn r133_a_port_of_a_pod_is_asked_through_its_proxy() {
     }
 }
 
-#[tokio::test]
-async fn r133_a_service_is_asked_through_a_ready_endpoint() {
-    let house = house().await;
-    let services = "/api/v1/namespaces/default/services";
-    let ports = json!([{"name": "web", "port": 80}, {"name": "more", "port": 81}]);
-    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
-    house.made(services, service).await;
-    let get = async |path: &str| house.get(&format!("{services}/{path}")).await;
-    let none = get("s:80/proxy").await;
-    assert_eq!(
-        (none.code, none.json["message"].as_str().unwrap()),
-        (503, "no endpoints available for service \"s\"")
-    );
-    let slice = json!({
+/// The endpoints of the service `s`, of which one is ready.
+fn slice() -> Value {
+    json!({
         "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
         "addressType": "IPv4",
         "endpoints": [
@@ -495,8 +486,22 @@ async fn r133_a_service_is_asked_through_a_ready_endpoint() {
              "targetRef": {"kind": "Pod", "name": "web", "namespace": "default"}},
         ],
         "ports": [{"name": "web", "port": 9090}],
-    });
-    house.made("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice).await;
+    })
+}
+
+#[tokio::test]
+async fn r133_a_service_is_asked_through_a_ready_endpoint() {
+    let house = house().await;
+    let ports = json!([{"name": "web", "port": 80}, {"name": "more", "port": 81}]);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
+    house.made(SERVICES, service).await;
+    let get = async |path: &str| house.get(&format!("{SERVICES}/{path}")).await;
+    let none = get("s:80/proxy").await;
+    assert_eq!(
+        (none.code, none.json["message"].as_str().unwrap()),
+        (503, "no endpoints available for service \"s\"")
+    );
+    house.made(SLICES, slice()).await;
     for path in ["s:80/proxy/x", "s:web/proxy/x", "http:s:web/proxy/x"] {
         let answer = get(path).await;
         let said = String::from_utf8_lossy(&answer.bytes).into_owned();
@@ -510,6 +515,38 @@ async fn r133_a_service_is_asked_through_a_ready_endpoint() {
         let answer = get(path).await;
         assert_eq!((answer.code, answer.json["message"].as_str().unwrap()), (code, why), "{path}");
     }
+}
+
+#[tokio::test]
+async fn r133g_every_method_is_passed_on_and_readers_are_led_to_a_folder() {
+    let house = house().await;
+    let ports = json!([{"name": "web", "port": 80}]);
+    house.made(SERVICES, json!({"metadata": {"name": "s"}, "spec": {"ports": ports}})).await;
+    house.made(SLICES, slice()).await;
+    for (proxy, place) in
+        [(format!("{PODS}/web/proxy"), "web/80"), (format!("{SERVICES}/s:80/proxy"), "web/9090")]
+    {
+        for method in ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"] {
+            let told = |path: &str| match method {
+                "HEAD" => String::new(),
+                _ => format!("/portProxy/default/{place} {method} {path} - - - - "),
+            };
+            let deep = format!("/some/path/with/{method}");
+            let answer = house.ask(method, &format!("{proxy}{deep}"), &[], "").await;
+            assert_eq!((answer.code, answer.text()), (200, &*told(&deep)), "{method} {proxy}");
+            let answer = house.ask(method, &format!("{proxy}?method={method}"), &[], "").await;
+            if matches!(method, "GET" | "HEAD") {
+                assert_eq!((answer.code, answer.text()), (301, ""), "{method} {proxy}");
+                assert_eq!(answer.header("location"), format!("{proxy}/?method={method}"));
+            } else {
+                let told = told(&format!("/?method={method}"));
+                assert_eq!((answer.code, answer.text()), (200, &*told), "{method} {proxy}");
+            }
+        }
+        assert_eq!(house.ask("TRACE", &proxy, &[], "").await.code, 405);
+    }
+    let answer = house.get("/api/v1/nodes/n/proxy").await;
+    assert_eq!((answer.code, answer.header("location")), (301, "/api/v1/nodes/n/proxy/"));
 }
 
 /// Nodes whose connections stand and say nothing, or fail in ways that tell what is there.

@@ -525,3 +525,23 @@ async fn r70_a_dry_run_create_looks_real_and_stores_nothing() {
     house.post(SERVICES, fixed("y")).await.with(201);
     house.post(&format!("{SERVICES}?dryRun=All"), fixed("x")).await.fails(422, "Invalid");
 }
+
+#[tokio::test]
+async fn r136_settings_of_the_kernel_have_names() {
+    let house = House::new().await;
+    let mut body = pod("tuned");
+    let names = ["foo-", "kernel.shmmax", "safe-and-unsafe", "bar.."];
+    let settings = names.map(|name| json!({ "name": name, "value": "1" }));
+    body["spec"]["securityContext"] = json!({ "sysctls": settings });
+    let status = house.post(PODS, body).await.fails(422, "Invalid");
+    let place = |at: usize| format!("spec.securityContext.sysctls[{at}].name");
+    assert_eq!(fields(&status), [&place(0), &place(3)]);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("Invalid value: \"foo-\"") && message.contains("Invalid value: \"bar..\"")
+    );
+    assert!(
+        !message.contains("safe-and-unsafe") && !message.contains("kernel.shmmax"),
+        "{message}"
+    );
+}

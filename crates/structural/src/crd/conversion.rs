@@ -1,9 +1,11 @@
-//! What is wrong with `spec.conversion`: a strategy, and for webhooks an address.
-//!
-//! Certificates are not looked into.
+//! What is wrong with `spec.conversion`: a strategy, and for webhooks an address and the certificates that it
+//! is known by.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tenure_machinery::validate::{port_number, text};
 use tenure_machinery::{Errors, Object, ObjectExt, Path, name};
+use x509_parser::pem::Pem;
 
 /// Versions of ConversionReview that the server speaks.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -37,6 +39,43 @@ pub(super) fn validate(spec: &Object, path: &Path<'_>, errors: &mut Errors) {
     }
     let reviews: Vec<&str> = reviews.iter().filter_map(|review| review.as_str()).collect();
     validate_reviews(&reviews, &of_reviews, errors);
+}
+
+/// What keeps the server from knowing the webhook of a definition by its `caBundle`; an empty one is no fault.
+pub(super) fn bundle_fault(crd: &Object) -> Option<&'static str> {
+    let config = crd.map_at(&["spec", "conversion", "webhook", "clientConfig"])?;
+    let bundle = config.str_at(&["caBundle"]).filter(|bundle| !bundle.is_empty())?;
+    let Ok(bundle) = STANDARD.decode(bundle) else { return Some("is not base64") };
+    let mut found = false;
+    for block in Pem::iter_from_buffer(&bundle) {
+        let Ok(block) = block else { return Some("is not PEM") };
+        if block.label == "CERTIFICATE" {
+            if block.parse_x509().is_err() {
+                return Some("has a certificate that cannot be read");
+            }
+            found = true;
+        }
+    }
+    (!found).then_some("has no certificate")
+}
+
+/// A bundle that an established definition is served with stays readable.
+pub(super) fn validate_change(
+    crd: &Object,
+    old: &Object,
+    is_established: bool,
+    errors: &mut Errors,
+) {
+    if is_established
+        && bundle_fault(old).is_none()
+        && let Some(why) = bundle_fault(crd)
+    {
+        let path = Path::Root.field("spec");
+        let path = path.field("conversion");
+        let path = path.field("webhookClientConfig");
+        let words = format!("unable to load root certificates: the bundle {why}");
+        errors.invalid(&path.field("caBundle"), "<bytes>", &words);
+    }
 }
 
 fn validate_config(config: &Object, path: &Path<'_>, errors: &mut Errors) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tenure_machinery::validate::text;
 use tenure_machinery::{Errors, Kind, Object, ObjectExt, Path, name};
 
-use super::{APPROVAL, FINALIZER};
+use super::{APPROVAL, FINALIZER, conversion};
 use crate::check;
 
 /// Names that other definitions of a group, and kinds that need no definition, hold.
@@ -74,6 +74,10 @@ pub fn settle(crd: &mut Object, held: &ReservedNames, now: &str) -> bool {
     set_condition(crd, "NamesAccepted", status, reason, &message, now);
     if !is_established(crd) {
         match conflict {
+            None if conversion::bundle_fault(crd).is_some() => {
+                let message = "The conversion webhook CABundle is invalid";
+                set_condition(crd, "Established", "False", "InvalidCABundle", message, now);
+            }
             None => {
                 let message = "the initial names have been accepted";
                 set_condition(crd, "Established", "True", "InitialNamesAccepted", message, now);
@@ -213,7 +217,8 @@ pub fn is_established(crd: &Object) -> bool {
 /// Whether its versions are served.
 #[must_use]
 pub fn is_served(crd: &Object) -> bool {
-    is_established(crd) || condition_is_true(crd, "NamesAccepted")
+    let readable = || conversion::bundle_fault(crd).is_none();
+    is_established(crd) || condition_is_true(crd, "NamesAccepted") && readable()
 }
 
 /// Whether it is being deleted, so that no instance may be created.

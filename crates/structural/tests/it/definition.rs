@@ -345,6 +345,60 @@ fn r130_taken_names_are_not() {
     assert_eq!(second["status"]["conditions"][0]["lastTransitionTime"], "2025-01-01T00:00:00Z");
 }
 
+/// A certificate, as base64 of PEM.
+const AUTHORITY: &str = include_str!("authority.txt");
+
+fn converted(bundle: &str) -> Object {
+    let mut crd = widgets();
+    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://a.example/", "caBundle": bundle}}});
+    prepared(crd)
+}
+
+#[test]
+fn r129_a_bundle_that_cannot_be_read_is_not_established() {
+    let established = |bundle: &str| {
+        let mut crd = converted(bundle);
+        crd::settle(&mut crd, &ReservedNames::default(), NOW);
+        let condition = crd["status"]["conditions"][1].clone();
+        assert_eq!(crd::kinds(&crd, None).is_empty(), condition["status"] == "False");
+        (condition["status"] == "True", condition["reason"].as_str().unwrap().to_owned())
+    };
+    let good = (true, "InitialNamesAccepted".to_owned());
+    let bad = (false, "InvalidCABundle".to_owned());
+    assert_eq!(established(""), good);
+    assert_eq!(established(AUTHORITY.trim()), good);
+    // A blank, text that is no PEM, a block of another kind, a certificate that is none, and no base64.
+    for bundle in [
+        "Cg==",
+        "bm9uZQ==",
+        "LS0tLS1CRUdJTiBYLS0tLS0KWVE9PQotLS0tLUVORCBYLS0tLS0K",
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllRPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
+        "?",
+    ] {
+        assert_eq!(established(bundle), bad, "{bundle}");
+    }
+}
+
+#[test]
+fn r129_a_bundle_that_is_served_with_stays_readable() {
+    let causes = |old: &str, new: &str| {
+        let mut old = converted(old);
+        crd::settle(&mut old, &ReservedNames::default(), NOW);
+        let mut crd = converted(new);
+        crd.insert("status".to_owned(), old["status"].clone());
+        let mut errors = Errors::new();
+        RULES.validate_update(&crd, &old, &mut errors);
+        errors.causes().iter().map(|cause| cause.field.clone()).collect::<Vec<_>>()
+    };
+    let at = ["spec.conversion.webhookClientConfig.caBundle"];
+    assert_eq!(causes(AUTHORITY.trim(), "Cg=="), at);
+    assert_eq!(causes("", "Cg=="), at);
+    assert!(causes(AUTHORITY.trim(), AUTHORITY.trim()).is_empty());
+    assert!(causes("Cg==", "bm9uZQ==").is_empty(), "what is not established may stay wrong");
+}
+
 #[test]
 fn r130_established_definitions_stay_so() {
     let mut crd = prepared(widgets());

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{Fact, MissingFact};
 use super::metrics::{PodMetric, PodMetrics};
+use crate::api_question::{Fact, MissingFact};
 use crate::view::VersionedObject;
 use crate::{condition, owner, pod, time};
 

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{ApiQuestions, Fact, MissingFact};
 use super::calculator::{
     Measured, RatioTolerance, SizeProposal, for_shared_value, for_value_per_pod,
 };
 use super::metrics::{self, MetricName};
 use super::target::ScaleTarget;
+use crate::api_question::{ApiQuestions, Fact, MissingFact};
 use crate::view::VersionedObject;
 
 /// What a metric is judged by.

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt, WriteRefusal};
 
-use super::answer::{ApiQuestions, MissingFact};
 use super::behavior::{self, AutoscalerMemory, SizeBounds};
 use super::calculator::RatioTolerance;
 use super::compute::{self, MetricContext, MetricFailure, MetricResult};
 use super::target::{self, ScaleTarget};
 use super::{AUTOSCALERS, SYNC_PERIOD};
+use crate::api_question::{ApiQuestions, MissingFact};
 use crate::condition;
 use crate::controller::{Pass, ReconcileMemory, ReconcileResult};
 use crate::intent::{ControllerIntent, InvolvedObject, MessageSuffix, UpdateEndpoint};

@@ -12,8 +12,8 @@ use tenure_core::selector::LabelSelector;
 use tenure_machinery::quantity::Quantity;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{ApiQuestions, Fact, MissingFact, escaped, versions};
 use super::target::{qualified, resource_of};
+use crate::api_question::{ApiQuestions, Fact, MissingFact, escaped, versions};
 use crate::time;
 
 /// Over how long a custom metric was measured, unless it says so.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use tenure_core::selector::LabelSelector;
 use tenure_machinery::{Object, ObjectExt};
 
-use super::answer::{ApiQuestions, Fact, MissingFact, escaped, versions};
+use crate::api_question::{ApiQuestions, Fact, MissingFact, escaped, versions};
 use crate::resource::BuiltinResource;
 use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, selector};

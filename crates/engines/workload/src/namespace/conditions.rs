@@ -26,13 +26,17 @@ pub struct Remaining {
 pub(super) fn set(
     namespace: &mut Object,
     remaining: &Remaining,
-    failures: &[String],
+    (undiscovered, failures): (&[String], &[String]),
     now: Timestamp,
 ) {
     let list = |counts: &BTreeMap<String, usize>, what: &str| {
         let each = counts.iter().map(|(n, count)| format!("{n} {what} {count} resource instances"));
         each.collect::<Vec<_>>().join(", ")
     };
+    let unknown = (!undiscovered.is_empty()).then(|| {
+        let count = undiscovered.len();
+        format!("Discovery failed for some groups, {count} failing: {}", undiscovered.join(", "))
+    });
     let failed = (!failures.is_empty()).then(|| {
         let count = failures.len();
         format!("Some content could not be deleted, {count} failing: {}", failures.join(", "))
@@ -43,11 +47,11 @@ pub(super) fn set(
         let held = list(&remaining.finalizers, "in");
         format!("Some content in the namespace has finalizers remaining: {held}")
     });
-    // Every kind is known to this process, so finding them out cannot fail.
+    // What is stored here is known to this process: only other servers can keep theirs back.
     for (kind, problem, fine) in [
         (
             "NamespaceDeletionDiscoveryFailure",
-            (None, "DiscoveryFailed"),
+            (unknown, "DiscoveryFailed"),
             ("ResourcesDiscovered", "All resources successfully discovered"),
         ),
         (
@@ -96,11 +100,12 @@ mod tests {
         let mut namespace = Object::new();
         let one = |name: &str| BTreeMap::from([(name.to_owned(), 1)]);
         let held = Remaining { objects: one("pods."), finalizers: one("a/b") };
-        set(&mut namespace, &held, &["too large".to_owned()], at(1));
+        let failing = ["too large".to_owned()];
+        set(&mut namespace, &held, (&[], &failing), at(1));
         let first = namespace.clone();
-        set(&mut namespace, &held, &["too large".to_owned()], at(2));
+        set(&mut namespace, &held, (&[], &failing), at(2));
         assert_eq!(namespace, first, "the same again says nothing new");
-        set(&mut namespace, &Remaining { objects: one("secrets."), ..held }, &[], at(3));
+        set(&mut namespace, &Remaining { objects: one("secrets."), ..held }, (&[], &[]), at(3));
         let said: Vec<(String, i64)> = namespace
             .list_at(&["status", "conditions"])
             .iter()

@@ -1,6 +1,6 @@
 //! Whom a pod must be near, whom it must not be near, and how evenly it must be spread (SC2).
 //!
-//! Only what is required counts; what is preferred is not looked at.
+//! Only what is required is here; what is preferred is in `preference`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -16,15 +16,15 @@ use crate::view::{ClusterView, VersionedObject};
 use crate::{owner, placement, selector};
 
 /// One required term of affinity or anti-affinity, read.
-struct Term {
-    topology: String,
+pub(super) struct Term {
+    pub(super) topology: String,
     selector: Option<LabelSelector>,
     /// `None` is the namespace of the pod.
     namespaces: BTreeSet<String>,
 }
 
 impl Term {
-    fn covers(&self, pod: &Object) -> bool {
+    pub(super) fn covers(&self, pod: &Object) -> bool {
         self.namespaces.contains(pod.namespace())
             && self.selector.as_ref().is_some_and(|wanted| selector::matches(wanted, pod))
     }
@@ -109,17 +109,20 @@ impl Company {
 fn terms(view: &dyn ClusterView, pod: &Object, kind: &str) -> Vec<Term> {
     let path = ["spec", "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"];
     let listed = pod.list_at(&path).iter().filter_map(Value::as_object);
-    listed
-        .map(|term| Term {
-            topology: term.str_at(&["topologyKey"]).unwrap_or_default().to_string(),
-            selector: term_selector(term, pod),
-            namespaces: namespaces(view, term, pod),
-        })
-        .collect()
+    listed.map(|one| term(view, pod, one)).collect()
+}
+
+/// One term of a pod.
+pub(super) fn term(view: &dyn ClusterView, pod: &Object, term: &Object) -> Term {
+    Term {
+        topology: term.str_at(&["topologyKey"]).unwrap_or_default().to_string(),
+        selector: term_selector(term, pod),
+        namespaces: namespaces(view, term, pod),
+    }
 }
 
 /// The selector of a term, with the labels of the pod itself where `matchLabelKeys` names them.
-fn term_selector(term: &Object, pod: &Object) -> Option<LabelSelector> {
+pub(super) fn term_selector(term: &Object, pod: &Object) -> Option<LabelSelector> {
     let read = selector::at(term, &["labelSelector"])?;
     let keys = term.list_at(&["matchLabelKeys"]).iter().filter_map(Value::as_str);
     let own: Vec<LabelRequirement> = keys
@@ -200,9 +203,8 @@ fn spreads(pod: &Object, places: &[CandidateNode]) -> Vec<Spread> {
             };
             let mut domains: BTreeMap<String, usize> = BTreeMap::new();
             for place in places {
-                let fits =
-                    pod.map_at(&["spec"]).is_none_or(|s| placement::attracts(s, &place.node));
-                let domain = owner::label(&place.node, &topology).filter(|_| fits);
+                let domain = owner::label(&place.node, &topology)
+                    .filter(|_| counts_for(spread, pod, &place.node));
                 let Some(domain) = domain else { continue };
                 let here = place.pods.iter().filter(|other| counts(other)).count();
                 *domains.entry(domain.to_string()).or_default() += here;
@@ -217,4 +219,20 @@ fn spreads(pod: &Object, places: &[CandidateNode]) -> Vec<Spread> {
             Spread { topology, skew, own: usize::from(counts(pod)), domains }
         })
         .collect()
+}
+
+/// Whether a node counts for a constraint: by default one that the pod's node affinity allows, whatever
+/// its taints; `nodeAffinityPolicy` and `nodeTaintsPolicy` say otherwise.
+pub(super) fn counts_for(spread: &Object, pod: &Object, node: &Object) -> bool {
+    let all = spread.str_at(&["nodeAffinityPolicy"]) == Some("Ignore");
+    let attracts = || pod.map_at(&["spec"]).is_none_or(|spec| placement::attracts(spec, node));
+    let tainted = || {
+        spread.str_at(&["nodeTaintsPolicy"]) == Some("Honor")
+            && placement::repels(
+                node,
+                pod.list_at(&["spec", "tolerations"]),
+                &["NoSchedule", "NoExecute"],
+            )
+    };
+    (all || attracts()) && !tainted()
 }

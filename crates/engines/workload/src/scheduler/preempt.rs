@@ -68,7 +68,8 @@ fn mark_disrupted(victim: &VersionedObject, now: Timestamp) -> ControllerIntent 
     intent.independent().together(true)
 }
 
-fn leaving(pod: &Object, place: &CandidateNode) -> bool {
+/// Whether weaker pods are leaving a node.
+pub(super) fn leaving(pod: &Object, place: &CandidateNode) -> bool {
     place.pods.iter().any(|other| owner::deleting(other) && priority(other) < priority(pod))
 }
 

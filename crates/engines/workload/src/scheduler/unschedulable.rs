@@ -11,12 +11,13 @@ use tenure_machinery::{Object, ObjectExt};
 use crate::view::VersionedObject;
 
 /// What scheduling looks at in a pod, but for its containers.
-const LOOKED_AT: [&[&str]; 8] = [
+const LOOKED_AT: [&[&str]; 9] = [
     &["metadata", "namespace"],
     &["spec", "affinity"],
     &["spec", "nodeSelector"],
     &["spec", "overhead"],
     &["spec", "priority"],
+    &["spec", "resourceClaims"],
     &["spec", "resources"],
     &["spec", "tolerations"],
     &["spec", "preemptionPolicy"],

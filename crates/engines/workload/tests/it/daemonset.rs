@@ -279,6 +279,29 @@ fn ds6_old_pods_go_one_by_one() {
 }
 
 #[test]
+fn ds6_a_rollback_replaces_only_what_was_updated() {
+    let mut world = all_ready(5, set());
+    let old = |world: &World| -> Vec<String> {
+        let pods = world.list(BuiltinResource::Pods);
+        let own = pods.iter().filter(|pod| !owner::deleting(pod));
+        own.filter(|pod| owner::label(pod, "v") == Some("1"))
+            .map(|pod| pod.name().to_owned())
+            .collect()
+    };
+    // The new pod never becomes ready, so no other one is replaced.
+    update(&mut world, "2");
+    let_go(&mut world);
+    assert_eq!(pods(&world), "n1:2 n2:1 n3:1 n4:1 n5:1");
+    let kept = old(&world);
+    update(&mut world, "1");
+    let_go(&mut world);
+    make_ready(&mut world);
+    assert_eq!(pods(&world), "n1:1 n2:1 n3:1 n4:1 n5:1");
+    let now = old(&world);
+    assert!(kept.len() == 4 && kept.iter().all(|name| now.contains(name)), "{kept:?} {now:?}");
+}
+
+#[test]
 fn ds6_unavailable_pods_are_replaced_at_once() {
     let mut world = all_ready(3, set());
     for pod in world.list(BuiltinResource::Pods).iter().skip(1) {

@@ -265,3 +265,13 @@ fn es4a_nothing_is_told_of_pods_with_a_network() {
     reach(&mut world, "a", "10.1.0.7", true);
     assert!(world.events.is_empty(), "{:?}", world.events);
 }
+
+#[test]
+fn es4_a_selector_that_matches_no_pod_makes_endpoints_without_subsets() {
+    let mut world = world();
+    let endpoints = world.json(BuiltinResource::Endpoints, "svc");
+    assert_eq!(endpoints["subsets"], Value::Null, "{endpoints}");
+    world.delete(BuiltinResource::Services, "svc", None);
+    world.settle();
+    assert!(world.names(BuiltinResource::Endpoints).is_empty());
+}

@@ -10,6 +10,7 @@
     reason = "a test that cannot go on should fail loudly"
 )]
 
+mod aggregated_owners;
 mod autoscaler;
 mod certificate_signing;
 mod claim;
@@ -25,6 +26,7 @@ mod job_indexed;
 mod job_random;
 mod mirroring;
 mod namespace;
+mod node_ranges;
 mod podgc;
 mod policy_types;
 mod protection;
@@ -39,6 +41,7 @@ mod simulated;
 mod statefulset;
 mod statefulset_claims;
 mod statefulset_update;
+mod storage_migration;
 mod system_objects;
 mod taints;
 mod volumes;

@@ -112,3 +112,73 @@ fn r157_a_namespace_that_others_hold_says_that_it_is_empty() {
     world.settle();
     assert!(world.names(BuiltinResource::Namespaces).is_empty());
 }
+
+/// An APIService for a group that another server serves, and what that server says.
+fn elsewhere(world: &mut World, items: Value) {
+    world.create(json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.wardle.example"},
+        "spec": {"group": "wardle.example", "version": "v1", "versionPriority": 10,
+                 "service": {"namespace": "wardle", "name": "api"}}}));
+    world.api.insert(
+        "/apis/wardle.example/v1".to_owned(),
+        json!({"resources": [
+            {"name": "flunders", "namespaced": true, "verbs": ["get", "list", "delete"]},
+            {"name": "flunders/status", "namespaced": true, "verbs": ["list", "delete"]},
+            {"name": "fischers", "namespaced": false, "verbs": ["list", "delete"]},
+            {"name": "reports", "namespaced": true, "verbs": ["get", "list"]},
+        ]}),
+    );
+    world.api.insert(
+        "/apis/wardle.example/v1/namespaces/default/flunders?limit=500".to_owned(),
+        json!({"items": items}),
+    );
+}
+
+#[test]
+fn api_server_r131h_what_other_servers_store_in_a_namespace_goes_with_it() {
+    let mut world = world(&[]);
+    world.create(map("a", &[]));
+    let held = json!({"name": "held", "uid": "2", "finalizers": ["a/b"]});
+    elsewhere(&mut world, json!([{"metadata": {"name": "free", "uid": "1"}}, {"metadata": held}]));
+    world.delete(BuiltinResource::Namespaces, "default", None);
+    world.settle();
+    let at = "delete /apis/wardle.example/v1/namespaces/default/flunders";
+    let deleted: Vec<&String> = world.writes.iter().filter(|one| one.starts_with(at)).collect();
+    assert_eq!(deleted, [&format!("{at}/free 1"), &format!("{at}/held 2")]);
+    world.advance(5);
+    let remains = condition(&world, "NamespaceContentRemaining");
+    assert_eq!(
+        remains["message"],
+        "Some resources are remaining: flunders.wardle.example has 1 resource instances"
+    );
+    let held = condition(&world, "NamespaceFinalizersRemaining");
+    assert!(held["message"].as_str().unwrap().contains("a/b in 1 resource instances"), "{held}");
+    assert_eq!(world.names(BuiltinResource::Namespaces), ["default"], "it waits");
+    elsewhere_is_empty(&mut world);
+    world.advance(5);
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
+}
+
+fn elsewhere_is_empty(world: &mut World) {
+    let list = "/apis/wardle.example/v1/namespaces/default/flunders?limit=500";
+    world.api.insert(list.to_owned(), json!({"items": []}));
+}
+
+#[test]
+fn api_server_r131h_a_server_that_cannot_be_asked_keeps_the_namespace() {
+    let mut world = world(&[]);
+    elsewhere(&mut world, json!([]));
+    let answer = world.api.remove("/apis/wardle.example/v1").unwrap();
+    world.delete(BuiltinResource::Namespaces, "default", None);
+    world.settle();
+    let unknown = condition(&world, "NamespaceDeletionDiscoveryFailure");
+    assert_eq!(
+        (&unknown["status"], &unknown["reason"]),
+        (&json!("True"), &json!("DiscoveryFailed"))
+    );
+    let words = "Discovery failed for some groups, 1 failing: wardle.example/v1: ";
+    assert!(unknown["message"].as_str().unwrap().starts_with(words), "{unknown}");
+    world.api.insert("/apis/wardle.example/v1".to_owned(), answer);
+    world.advance(5);
+    assert!(world.names(BuiltinResource::Namespaces).is_empty());
+}

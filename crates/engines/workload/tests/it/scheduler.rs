@@ -277,6 +277,146 @@ fn sc2_a_spread_is_kept_even() {
 }
 
 #[test]
+fn sc2_of_nodes_that_fit_the_best_liked_wins() {
+    let (mut one, mut two) = (node("n1"), node("n2"));
+    one["metadata"]["labels"]["disk"] = "slow".into();
+    two["metadata"]["labels"]["disk"] = "fast".into();
+    let fast = json!({"matchExpressions": [
+        {"key": "disk", "operator": "In", "values": ["fast"]}]});
+    let slow = json!({"matchExpressions": [
+        {"key": "disk", "operator": "In", "values": ["slow"]}]});
+    let mut world = world(&[one, two]);
+    for name in ["a", "b", "c"] {
+        let mut wishing = pod(name);
+        wishing["spec"]["affinity"] = json!({"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 10, "preference": slow}, {"weight": 90, "preference": fast}]}});
+        world.create(wishing);
+    }
+    world.settle();
+    let places: Vec<String> = ["a", "b", "c"].iter().map(|name| place(&world, name)).collect();
+    assert_eq!(places, ["n2", "n2", "n2"], "emptiness only decides between equals");
+}
+
+#[test]
+fn sc2_preferred_company_and_soft_spreads_are_followed_where_they_can_be() {
+    let mut world = world(&[node("n1"), node("n2")]);
+    world.create(asking("there", "1"));
+    world.settle();
+    assert_eq!(place(&world, "there"), "n1");
+    let term = json!([{"weight": 1, "podAffinityTerm": {
+        "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}}]);
+    let wish = |kind: &str, name: &str, cpu: &str| {
+        let mut pod = asking(name, cpu);
+        pod["metadata"]["labels"] = json!({"app": "other"});
+        pod["spec"]["affinity"] =
+            json!({kind: {"preferredDuringSchedulingIgnoredDuringExecution": term}});
+        pod
+    };
+    world.create(wish("podAffinity", "near", "100m"));
+    world.settle();
+    assert_eq!(place(&world, "near"), "n1", "although n2 is emptier");
+    world.create(wish("podAntiAffinity", "far", "100m"));
+    world.settle();
+    assert_eq!(place(&world, "far"), "n2");
+    world.create(wish("podAffinity", "large", "1500m"));
+    world.settle();
+    assert_eq!(place(&world, "large"), "n2", "a wish forbids nothing");
+    let mut spread = asking("spread", "100m");
+    spread["metadata"]["labels"] = json!({"app": "web"});
+    spread["spec"]["topologySpreadConstraints"] = json!([
+        {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+         "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    world.create(spread);
+    world.settle();
+    assert_eq!(place(&world, "spread"), "n2", "where no other of its kind is");
+}
+
+#[test]
+fn sc2_a_taint_that_asks_is_followed_where_there_is_another_node() {
+    let mut asks = node("n1");
+    asks["spec"]["taints"] = json!([{"key": "k", "effect": "PreferNoSchedule"}]);
+    let mut world = world(&[asks, node("n2")]);
+    for name in ["a", "b"] {
+        world.create(asking(name, "1"));
+    }
+    world.settle();
+    assert_eq!((place(&world, "a").as_str(), place(&world, "b").as_str()), ("n2", "n2"));
+    world.create(asking("c", "1"));
+    let mut tolerant = asking("d", "100m");
+    tolerant["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+    world.create(tolerant);
+    world.settle();
+    assert_eq!(place(&world, "c"), "n1", "n2 is full");
+    assert_eq!(place(&world, "d"), "n1", "it is as good as any, and the emptier");
+}
+
+#[test]
+fn sc2_a_spread_says_which_nodes_count() {
+    let (mut one, mut two) = (node("n1"), node("n2"));
+    one["metadata"]["labels"]["zone"] = "a".into();
+    two["metadata"]["labels"]["zone"] = "b".into();
+    two["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
+    let bound = |policies: Value| {
+        let mut world = world(&[one.clone(), two.clone()]);
+        for name in ["a", "b", "c"] {
+            let mut even = pod(name);
+            let mut spread = json!({"topologyKey": "zone", "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "web"}}});
+            spread.as_object_mut().unwrap().extend(policies.as_object().unwrap().clone());
+            even["spec"]["topologySpreadConstraints"] = json!([spread]);
+            world.create(even);
+        }
+        world.settle();
+        ["a", "b", "c"].iter().filter(|name| !place(&world, name).is_empty()).count()
+    };
+    assert_eq!(bound(json!({})), 1, "the tainted node counts, and stays empty");
+    assert_eq!(bound(json!({"nodeTaintsPolicy": "Honor"})), 3);
+}
+
+#[test]
+fn sc1_a_pod_goes_where_its_volumes_are() {
+    let mut world = world(&[node("n1"), node("n2")]);
+    world.create(
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                 "local": {"path": "/disk"}, "storageClassName": "",
+                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                     {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}}}),
+    );
+    world.create(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "", "accessModes": ["ReadWriteOnce"],
+                 "resources": {"requests": {"storage": "1Gi"}}}}));
+    world.settle();
+    for (name, cpu) in [("a", "1500m"), ("b", "1")] {
+        let mut user = asking(name, cpu);
+        user["spec"]["volumes"] =
+            json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+        world.create(user);
+        world.settle();
+    }
+    assert_eq!(place(&world, "a"), "n2");
+    let why = why(&world, "b");
+    assert!(why.contains("1 Insufficient cpu"), "{why}");
+    assert!(why.contains("1 node(s) didn't match PersistentVolume's node affinity"), "{why}");
+}
+
+#[test]
+fn sc1_a_pod_that_wants_devices_waits() {
+    let mut world = world(&[node("n1")]);
+    let mut wants = pod("p");
+    wants["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    world.create(wants);
+    world.settle();
+    assert_eq!(
+        why(&world, "p"),
+        "0/1 nodes are available: pod has resource claims, and devices are not allocated."
+    );
+}
+
+#[test]
 fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
     let mut world = world(&[node("n1")]);
     world.create(asking("weak", "2"));
@@ -295,4 +435,58 @@ fn sc3_a_stronger_pod_takes_the_place_of_a_weaker_one() {
     world.let_go("weak");
     world.settle();
     assert_eq!(place(&world, "strong"), "n1");
+}
+
+/// A ReplicaSet whose pods have a priority and ask for so much of a rare resource.
+fn rare(name: &str, priority: i64, replicas: usize, each: u32) -> Value {
+    let asked = json!({"example.com/rare": each.to_string()});
+    let container = json!({"name": "c", "resources": {"requests": asked, "limits": asked}});
+    json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"set": name}},
+            "template": {
+                "metadata": {"labels": {"set": name}},
+                "spec": {"schedulerName": "default-scheduler", "priority": priority,
+                    "containers": [container]},
+            },
+        },
+    })
+}
+
+/// Names of the pods of a set: those on the node, and the others.
+fn placed(world: &World, set: &str) -> [Vec<String>; 2] {
+    let pods = world.list(BuiltinResource::Pods);
+    let own = pods.iter().filter(|pod| pod.str_at(&["metadata", "labels", "set"]) == Some(set));
+    let (on, off): (Vec<_>, Vec<_>) =
+        own.partition(|pod| pod.str_at(&["spec", "nodeName"]).is_some());
+    [on, off].map(|pods| pods.iter().map(|pod| pod.name().to_owned()).collect())
+}
+
+#[test]
+fn sc3_sets_of_stronger_pods_drive_those_of_weaker_ones_out() {
+    let mut full = node("n1");
+    full["status"]["allocatable"] = json!({"cpu": "2", "pods": "99", "example.com/rare": "1000"});
+    let mut world = World::of(&["replicaset", "kube-scheduler"]);
+    world.create(full);
+    let sets = [("p1", 1, 5, 40), ("p2", 2, 4, 50), ("p3", 3, 4, 95)];
+    for (name, priority, replicas, each) in sets {
+        world.create(rare(name, priority, replicas, each));
+        world.settle();
+        assert_eq!(placed(&world, name).map(|pods| pods.len()), [replicas, 0], "{name}");
+    }
+    let [first, _] = placed(&world, "p1");
+    world.create(rare("p4", 4, 1, 400));
+    world.settle();
+    for name in &first {
+        world.let_go(name);
+    }
+    world.settle();
+    for (name, placed_now) in [("p2", 4), ("p3", 4), ("p4", 1)] {
+        assert_eq!(placed(&world, name).map(|pods| pods.len()), [placed_now, 0], "{name}");
+    }
+    // The set of the weakest makes others in their place, which wait.
+    let [on, off] = placed(&world, "p1");
+    assert_eq!((on.len(), off.len()), (0, 5));
+    assert!(off.iter().all(|name| !first.contains(name)), "{off:?}");
 }

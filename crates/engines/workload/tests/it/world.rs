@@ -137,7 +137,7 @@ pub(crate) struct World {
     objection: Option<Objection>,
     chance: Option<u64>,
     /// The uids of all objects.
-    living: BTreeSet<String>,
+    pub(crate) living: BTreeSet<String>,
     /// Whether an owner went, or an object came whose owner is absent, since the last collection.
     untidy: bool,
 }
@@ -584,6 +584,25 @@ impl World {
                 self.api.get_mut(path).unwrap()["spec"]["replicas"] = replicas.into();
                 Ok(scale.name().to_owned())
             }
+            Act::Touch { path, name } => {
+                self.writes.push(format!("touch {path}"));
+                Ok(name.clone())
+            }
+            Act::RemoveElsewhere { path, name, uid } => {
+                self.writes.push(format!("delete {path} {uid}"));
+                let lists = self.api.values_mut().filter_map(|list| list.get_mut("items"));
+                for list in lists.filter_map(Value::as_array_mut) {
+                    list.retain_mut(|item| {
+                        let meant = item["metadata"]["uid"] == **uid;
+                        let held = item["metadata"].get("finalizers").is_some();
+                        if meant && held {
+                            item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                        }
+                        !meant || held
+                    });
+                }
+                Ok(name.clone())
+            }
             Act::Tell(note) => {
                 self.tell(note, "", "");
                 Ok(String::new())
@@ -937,6 +956,8 @@ fn refusal(act: &Act, code: u16, reason: &str, message: &str) -> FailedIntent {
             (Verb::Delete, resource, object.name.clone())
         }
         Act::PutScale { scale, .. } => (Verb::Update, None, scale.name().to_owned()),
+        Act::Touch { name, .. } => (Verb::Update, None, name.clone()),
+        Act::RemoveElsewhere { name, .. } => (Verb::Delete, None, name.clone()),
         Act::Tell(note) => (Verb::Create, Some(note.about.resource), note.about.name.clone()),
     };
     FailedIntent {

@@ -1,5 +1,5 @@
-//! The table of kinds in docs/compatibility.md, written from the rows and compared with them: a rule of
-//! spec/api-server.md.
+//! The tables of kinds and of members in docs/compatibility.md, written from the rows and compared with
+//! them: a rule of spec/api-server.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,10 +7,13 @@ use std::path::Path;
 use tenure_machinery::kind::{ActedOn, Kind};
 
 use super::super::builtin;
+use crate::IGNORED;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
 const BEGIN: &str = "<!-- The table of kinds: `cargo xtask docs` writes it. -->\n";
 const END: &str = "<!-- The end of the table of kinds. -->\n";
+const MEMBERS_BEGIN: &str = "<!-- The table of members: `cargo xtask docs` writes it. -->\n";
+const MEMBERS_END: &str = "<!-- The end of the table of members. -->\n";
 
 /// One line for each kind; its versions, the preferred one first, share it.
 fn table(rows: &[Kind]) -> String {
@@ -34,6 +37,21 @@ fn table(rows: &[Kind]) -> String {
     text
 }
 
+/// One line for each member that is stored only.
+fn members() -> String {
+    let mut text = String::from("| Type | Member | What does not happen |\n|---|---|---|\n");
+    for ignored in IGNORED {
+        let shown = ignored.type_name.rsplit('.').next().unwrap_or_default();
+        let harmless: Vec<String> = ignored.harmless.iter().map(|t| format!("`{t}`")).collect();
+        let but = match harmless.is_empty() {
+            true => String::new(),
+            false => format!(", but {}", harmless.join(" and ")),
+        };
+        let _ = writeln!(text, "| {shown} | `{}`{but} | {} |", ignored.member, ignored.why);
+    }
+    text
+}
+
 fn group_cell(group: &str) -> String {
     if group.is_empty() { "core".to_owned() } else { format!("`{group}`") }
 }
@@ -46,17 +64,23 @@ fn acted(by: ActedOn) -> String {
 }
 
 #[test]
-fn r255_the_page_on_compatibility_has_every_kind_and_who_acts_on_it() {
+fn r255_the_page_on_compatibility_has_every_kind_and_member_and_who_acts_on_it() {
     let page = Path::new(PAGE);
-    let text = std::fs::read_to_string(page).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (kept, after) = rest.split_once(END).unwrap();
-    let wanted = format!("\n{}\n", table(&builtin()));
+    let kept = std::fs::read_to_string(page).unwrap();
+    let wanted = replaced(&kept, (BEGIN, END), &table(&builtin()));
+    let wanted = replaced(&wanted, (MEMBERS_BEGIN, MEMBERS_END), &members());
     if std::env::var_os("TENURE_WRITE_DOCS").is_some() {
-        std::fs::write(page, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
+        std::fs::write(page, wanted).unwrap();
         return;
     }
     assert!(kept == wanted, "docs/compatibility.md is stale: run `cargo xtask docs`");
+}
+
+/// A page with another table between two lines.
+fn replaced(page: &str, (begin, end): (&str, &str), table: &str) -> String {
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    format!("{before}{begin}\n{table}\n{end}{after}")
 }
 
 #[test]

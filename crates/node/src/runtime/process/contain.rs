@@ -2,11 +2,13 @@
 //! for in which order is its own affair.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 
 use super::link::ShimClient;
+use super::network::Place;
 use super::registry::ProcessContainer;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::wire::{self, Exited, ShimRequest, ShimResponse, StreamOptions};
@@ -50,7 +52,14 @@ impl ProcessRuntime {
         std::fs::create_dir_all(&folder)
             .and_then(|()| state::save(&folder.join("container.json"), &record))
             .map_err(|error| RuntimeError::Failed(format!("{}: {error}", folder.display())))?;
-        match self.make(&folder, order, &title).await {
+        let made = match self.keep.sandbox_record(&record.sandbox) {
+            Ok(sandbox) => match self.namespaces_of(&sandbox).await {
+                Ok(given) => self.make(&folder, order, &given, &title).await,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        match made {
             Ok((link, init)) => {
                 self.keep.add(ProcessContainer::made(record, folder, link, init));
                 Ok(id)
@@ -150,23 +159,44 @@ impl ProcessRuntime {
         sandbox: &str,
         port: u16,
     ) -> Result<Box<dyn Duplex>, RuntimeError> {
-        let address = self.keep.sandbox_record(sandbox)?.address;
+        let record = self.keep.sandbox_record(sandbox)?;
+        let address = record.address;
+        if record.holder.is_some() && !record.host_network {
+            let gone = || RuntimeError::Failed("the network of the pod is gone".to_owned());
+            let holder = self.network.holder().ok_or_else(gone)?;
+            return self.connect_in_pod(&holder, &record, port).await;
+        }
         let failed = |why: &dyn std::fmt::Display| {
             RuntimeError::Failed(format!("connect to port {port} of the pod: {why}"))
         };
+        // On the node's network pods share its ports, as they share the machine's where there is no other.
+        let holder = self.network.holder().filter(|_| record.holder.is_some());
+        let network = holder.as_ref().map_or_else(
+            || PathBuf::from(listening::MACHINE),
+            |holder| PathBuf::from(format!("/proc/{}/net", holder.process().pid)),
+        );
         let mut problem = None;
         // Who listens for all listens on the pod's address too; the others chose one of these.
         for host in [address, Ipv4Addr::LOCALHOST.into(), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let shims = self.keep.shims_of(sandbox);
-            let looking =
-                tokio::task::spawn_blocking(move || listening::sockets_of_pod(&shims, host, port));
+            let place = network.clone();
+            let looking = tokio::task::spawn_blocking(move || {
+                listening::sockets_of_pod(&place, &shims, host, port)
+            });
             let looked = looking.await.map_err(|error| failed(&error))?;
             let Some(sockets) = looked.map_err(|error| failed(&error))? else { continue };
-            match tokio::net::TcpStream::connect((host, port)).await {
+            let dialling = async {
+                match &holder {
+                    Some(holder) => holder.connect(Place::Node, (host, port).into()).await,
+                    None => tokio::net::TcpStream::connect((host, port)).await,
+                }
+            };
+            match dialling.await {
                 Ok(stream) => {
                     // Somebody else may have begun to listen since; a pod that listens no more may have
                     // wanted this one connection.
-                    let now = listening::sockets_at(host, port).map_err(|error| failed(&error))?;
+                    let now = listening::sockets_at(&network, host, port);
+                    let now = now.map_err(|error| failed(&error))?;
                     if now.is_subset(&sockets) {
                         return Ok(Box::new(stream));
                     }

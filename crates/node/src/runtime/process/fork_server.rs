@@ -1,7 +1,7 @@
 //! How shims are begun: one small process forks them all, and makes one that does nothing to find out
 //! which walls this node can give.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::runtime::RuntimeError;
 
 impl ProcessRuntime {
     /// Makes a container that does nothing; says which wall cannot be built. Without walls there is
-    /// nothing to try.
+    /// nothing to try. Where it is the network that cannot be had, pods use the machine's (N10).
     pub(super) async fn try_walls(&self) -> Result<Option<String>, RuntimeError> {
         if self.settings.plain {
             return Ok(None);
@@ -20,9 +20,31 @@ impl ProcessRuntime {
         if let Err(why) = seccomp::supported() {
             return Ok(Some(why));
         }
+        let networked = match self.trial_network().await {
+            Ok(None) => None,
+            Ok(Some(given)) => {
+                let tried = self.try_container(&given).await?;
+                self.end_trial().await;
+                if tried.is_none() {
+                    return Ok(None);
+                }
+                tried
+            }
+            Err(why) => Some(why),
+        };
+        let without = self.try_container(&[]).await?;
+        if without.is_none()
+            && let Some(why) = networked
+        {
+            self.do_without_network(why).await;
+        }
+        Ok(without)
+    }
+
+    async fn try_container(&self, given: &[OwnedFd]) -> Result<Option<String>, RuntimeError> {
         let folder = self.settings.state.join(".trial");
-        let order = self.trial_order(folder.clone());
-        let tried = self.make(&folder, order, "trial").await;
+        let order = self.trial_order(folder.clone(), !given.is_empty());
+        let tried = self.make(&folder, order, given, "trial").await;
         let _ = std::fs::remove_dir_all(&folder);
         match tried {
             Ok(_) => Ok(None),
@@ -36,6 +58,7 @@ impl ProcessRuntime {
         &self,
         folder: &std::path::Path,
         order: wire::LaunchSpec,
+        given: &[OwnedFd],
         title: &str,
     ) -> Result<(ShimClient, Process), RuntimeError> {
         let failed = |error: std::io::Error| {
@@ -46,7 +69,7 @@ impl ProcessRuntime {
         // A nurse that was killed since the last time is found out by asking it.
         for _ in 0..2 {
             let link = ShimClient::new(self.begin(title).await.map_err(failed)?).map_err(failed)?;
-            if link.ask(&order).await.is_ok() {
+            if link.ask_with(&order, given).await.is_ok() {
                 match link.hear().await {
                     Ok(Some(ShimResponse::Made(init))) => return Ok((link, init)),
                     Ok(Some(ShimResponse::Failed { message, .. })) => {
@@ -62,7 +85,7 @@ impl ProcessRuntime {
     }
 
     /// A socket with a new shim at its other end.
-    async fn begin(&self, title: &str) -> std::io::Result<UnixStream> {
+    pub(super) async fn begin(&self, title: &str) -> std::io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let ask = ShimRequest::Begin { title: title.to_owned() };
         let mut nurse = self.nurse.lock().await;
@@ -91,7 +114,7 @@ impl ProcessRuntime {
             .arg(ARGUMENT)
             .env_clear()
             .current_dir("/")
-            .stdin(std::os::fd::OwnedFd::from(theirs))
+            .stdin(OwnedFd::from(theirs))
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

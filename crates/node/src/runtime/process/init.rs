@@ -48,7 +48,8 @@ pub(super) fn live(
     launch::set_oom_score(order);
     let mut left = entered.map_or(Ok(()), root::let_go);
     if let Some(users) = users.filter(|_| left.is_ok()) {
-        left = users::enter(users).map_err(|error| format!("become a user of the pod: {error}"));
+        left = users::enter(users, order.walls.single)
+            .map_err(|error| format!("become a user of the pod: {error}"));
         // A change of user forgets this.
         end_with_shim();
     }

@@ -9,7 +9,7 @@ use rustix::thread::CapabilitySet;
 use super::image::ResolvedImage;
 use super::state::{ContainerRecord, SandboxRecord};
 use super::users;
-use super::wire::{LaunchSpec, Root, Users, Walls};
+use super::wire::{LaunchSpec, NetworkOf, Root, Users, Walls};
 use super::{IMAGES, ProcessRuntime, accounts, refused};
 use crate::runtime::{ContainerConfig, Mount, Pulling, RedactedValue, RuntimeError, Security};
 
@@ -146,7 +146,7 @@ impl ProcessRuntime {
     }
 
     /// The order for a container that only shows which walls there are.
-    pub(super) fn trial_order(&self, folder: PathBuf) -> LaunchSpec {
+    pub(super) fn trial_order(&self, folder: PathBuf, networked: bool) -> LaunchSpec {
         let single = self.abilities.single;
         let first = users::first_of(0);
         let walls = Walls {
@@ -155,6 +155,11 @@ impl ProcessRuntime {
             uts: true,
             ipc: true,
             users: if single { Users::One } else { Users::Range { first, of: None } },
+            network: if networked {
+                NetworkOf::Holder { users: single }
+            } else {
+                NetworkOf::Machine
+            },
             single,
             ..Walls::default()
         };
@@ -172,19 +177,21 @@ impl ProcessRuntime {
                 of: self.keep.holder_of_users(&sandbox.id),
             },
         };
+        let held = sandbox.holder.is_some();
         let walls = Walls {
             mount: !plain,
             pid: !plain && !sandbox.host_pid,
             pid_of: self.keep.pause_of(&sandbox.id),
             uts: !plain && !sandbox.host_network,
             ipc: !plain && !sandbox.host_ipc,
-            // What a container of one user makes is no other's.
-            ipc_of: if plain || single || sandbox.host_ipc {
+            // What a container of one user makes is no other's, unless it makes it before it has that user.
+            ipc_of: if plain || (single && !held) || sandbox.host_ipc {
                 None
             } else {
                 self.keep.first_process_of(&sandbox.id)
             },
             users,
+            network: if held { NetworkOf::Holder { users: single } } else { NetworkOf::Machine },
             single: !plain && single,
             ..Walls::default()
         };

@@ -1,7 +1,7 @@
 //! The agent's end of a conversation with a shim.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Plain;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -31,15 +31,22 @@ impl ShimClient {
     }
 
     pub(super) async fn ask(&self, ask: &ShimRequest) -> io::Result<()> {
+        self.ask_with(ask, &[]).await
+    }
+
+    /// Asks, and gives these descriptors along.
+    pub(super) async fn ask_with(&self, ask: &ShimRequest, given: &[OwnedFd]) -> io::Result<()> {
         let bytes = wire::frame(ask)?;
         let mut rest: &[u8] = &bytes;
+        let mut along = given;
         while !rest.is_empty() {
-            self.socket.writable().await?;
-            match self.socket.try_write(rest) {
-                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+            let send = || {
+                let descriptors: Vec<_> = along.iter().map(AsFd::as_fd).collect();
+                wire::send_part(&self.socket, rest, &descriptors)
+            };
+            let sent = self.socket.async_io(Interest::WRITABLE, send).await?;
+            along = &[];
+            rest = rest.get(sent..).unwrap_or_default();
         }
         Ok(())
     }

@@ -1,27 +1,32 @@
-//! Who listens on a port of the node (R148). Pods share its network, so a port is a pod's only if the
-//! socket that would answer is held by a process of the pod.
+//! Who listens on a port of a network that pods share (R148): a port is a pod's only if the socket that would
+//! answer is held by a process of the pod.
 //!
 //! ```text
-//!   address, port ──► /proc/net/tcp, tcp6 ──► inodes ──► /proc/PID/fd of what the pod's shims began
+//!   address, port ──► net/tcp, tcp6 ──► inodes ──► /proc/PID/fd of what the pod's shims began
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use super::wire::Process;
 
 /// The state of a socket that listens, as the kernel writes it.
 const LISTENS: &str = "0A";
 
+/// What the kernel tells of the network that the machine is in.
+pub(super) const MACHINE: &str = "/proc/net";
+
 /// The sockets that answer at an address and port, if they are held by the pod; none if somebody else
 /// holds one of them or nobody listens.
 pub(super) fn sockets_of_pod(
+    network: &Path,
     shims: &[Process],
     address: IpAddr,
     port: u16,
 ) -> io::Result<Option<BTreeSet<u64>>> {
-    let answering = sockets_at(address, port)?;
+    let answering = sockets_at(network, address, port)?;
     if answering.is_empty() {
         return Ok(None);
     }
@@ -36,8 +41,8 @@ pub(super) fn sockets_of_pod(
 }
 
 /// The sockets that answer at an address and port, whoever holds them.
-pub(super) fn sockets_at(address: IpAddr, port: u16) -> io::Result<BTreeSet<u64>> {
-    Ok(answering(&listening()?, address, port))
+pub(super) fn sockets_at(network: &Path, address: IpAddr, port: u16) -> io::Result<BTreeSet<u64>> {
+    Ok(answering(&listening(network)?, address, port))
 }
 
 /// A socket that listens.
@@ -48,10 +53,10 @@ struct Listening {
     inode: u64,
 }
 
-fn listening() -> io::Result<Vec<Listening>> {
-    let mut all = parse(&std::fs::read_to_string("/proc/net/tcp")?);
+fn listening(network: &Path) -> io::Result<Vec<Listening>> {
+    let mut all = parse(&std::fs::read_to_string(network.join("tcp"))?);
     // A kernel without IPv6 has no such file.
-    all.extend(parse(&std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default()));
+    all.extend(parse(&std::fs::read_to_string(network.join("tcp6")).unwrap_or_default()));
     Ok(all)
 }
 
@@ -200,13 +205,21 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let me = Process::of(i32::try_from(std::process::id()).unwrap()).unwrap();
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let found = sockets_of_pod(&[me], address, port).unwrap();
+        let found = sockets_of_pod(Path::new(MACHINE), &[me], address, port).unwrap();
         assert_eq!(found.unwrap().len(), 1);
-        assert_eq!(sockets_of_pod(&[], address, port).unwrap(), None, "no process, no port");
+        assert_eq!(
+            sockets_of_pod(Path::new(MACHINE), &[], address, port).unwrap(),
+            None,
+            "no process, no port"
+        );
         let other = Process { start: me.start + 1, ..me };
-        assert_eq!(sockets_of_pod(&[other], address, port).unwrap(), None, "a number used again");
+        assert_eq!(
+            sockets_of_pod(Path::new(MACHINE), &[other], address, port).unwrap(),
+            None,
+            "a number used again"
+        );
         drop(listener);
-        assert_eq!(sockets_of_pod(&[me], address, port).unwrap(), None);
+        assert_eq!(sockets_of_pod(Path::new(MACHINE), &[me], address, port).unwrap(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The agent's memory of sandboxes and containers, and how it is refilled from disk after a
 //! restart. What is made or stopped is decided elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::link::ShimClient;
+use super::network::PodRange;
 use super::state::{self, ContainerRecord, SandboxRecord};
 use super::users;
 use super::wire::{ContainerProcesses, Exited, Process, ShimRequest, ShimResponse};
@@ -18,6 +19,9 @@ use crate::runtime::{Container, ContainerState, RuntimeError, Sandbox};
 
 /// How long a container may take from its start to the record of it.
 const STARTING_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How long an address is nobody's after a pod gave it up: who still speaks to the old pod reaches no other.
+const RESTS: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// How many ranges of users are remembered for pods without a sandbox.
 const FIRST_IDS_MAX: usize = 1024;
@@ -36,6 +40,10 @@ struct ProcessRegistry {
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
     /// The first id of pods that may have no sandbox yet: their volumes have owners before.
     first_ids: BTreeMap<String, u32>,
+    /// Addresses of sandboxes that are being made.
+    reserved: BTreeSet<IpAddr>,
+    /// Addresses that were given up lately, since when and by which pod.
+    resting: BTreeMap<IpAddr, (std::time::Instant, String)>,
 }
 
 /// One container.
@@ -226,8 +234,38 @@ impl Keep {
         let folder = self.folder.join(&record.id);
         std::fs::create_dir_all(&folder)?;
         state::save(&folder.join("sandbox.json"), &record)?;
-        self.known().sandboxes.insert(record.id.clone(), record);
+        let mut known = self.known();
+        known.reserved.remove(&record.address);
+        known.sandboxes.insert(record.id.clone(), record);
         Ok(())
+    }
+
+    /// All sandboxes as they are written down.
+    pub(super) fn sandbox_records(&self) -> Vec<SandboxRecord> {
+        self.known().sandboxes.values().cloned().collect()
+    }
+
+    /// An address of the range that no other pod here has or had in the last half minute; the same for the same
+    /// pod where that is possible (N5). It is kept for a sandbox that is being made.
+    pub(super) fn reserve_address(&self, uid: &str, range: PodRange) -> Option<Ipv4Addr> {
+        let mut hasher = std::hash::DefaultHasher::new();
+        uid.hash(&mut hasher);
+        let now = clock::instant();
+        let mut known = self.known();
+        known.resting.retain(|_, (since, _)| now.duration_since(*since) < RESTS);
+        let given: BTreeSet<IpAddr> =
+            known.sandboxes.values().map(|record| record.address).collect();
+        let found = range.free(hasher.finish(), |address| {
+            let rests = known.resting.get(&address).is_some_and(|(_, before)| before != uid);
+            rests || given.contains(&address) || known.reserved.contains(&address)
+        })?;
+        known.reserved.insert(found.into());
+        Some(found)
+    }
+
+    /// The sandbox that an address was for is not made.
+    pub(super) fn release_address(&self, address: IpAddr) {
+        self.known().reserved.remove(&address);
     }
 
     /// Whose turn it is to make containers in a sandbox: they share what the first one makes.
@@ -316,7 +354,12 @@ impl Keep {
 
     pub(super) fn remove_sandbox(&self, id: &str) {
         let mut known = self.known();
-        let there = known.sandboxes.remove(id).is_some();
+        let removed = known.sandboxes.remove(id);
+        let there = removed.is_some();
+        if let Some(record) = removed.filter(|record| !record.host_network) {
+            let rests = (clock::instant(), record.pod.uid);
+            known.resting.insert(record.address, rests);
+        }
         known.turns.remove(id);
         known.containers.retain(|_, held| held.record.sandbox != id);
         drop(known);
@@ -478,7 +521,8 @@ impl Keep {
         }
     }
 
-    fn tell(&self, sandbox: &str) {
+    /// Tells the agent to look at a sandbox.
+    pub(super) fn tell(&self, sandbox: &str) {
         // Nobody listening is no failure.
         let _ = self.changes.send(sandbox.to_owned());
     }

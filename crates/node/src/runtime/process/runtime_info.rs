@@ -1,10 +1,10 @@
 //! What this runtime says of itself and writes down of a pod's surroundings.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use super::ProcessRuntime;
 use super::cgroup::CgroupHierarchy;
+use super::network::{PodNetwork, SandboxPlace};
 use super::state::SandboxRecord;
 use crate::runtime::{Dns, SandboxConfig};
 
@@ -16,7 +16,7 @@ impl ProcessRuntime {
         &self,
         id: String,
         config: &SandboxConfig,
-        address: IpAddr,
+        place: SandboxPlace,
     ) -> SandboxRecord {
         SandboxRecord {
             id,
@@ -24,7 +24,8 @@ impl ProcessRuntime {
             attempt: config.attempt,
             hostname: config.hostname.clone(),
             logs: config.logs.clone(),
-            address,
+            address: place.address,
+            holder: place.holder,
             host_network: config.host_network,
             host_pid: config.host_pid,
             host_ipc: config.host_ipc,
@@ -52,9 +53,14 @@ impl ProcessRuntime {
         all.insert("cgroup", groups.clone().and_then(CgroupHierarchy::limit_resources));
         let by_groups = groups.and_then(CgroupHierarchy::limit_processes);
         all.insert("pids", by_groups.or_else(|why| walls().and(counts_by_namespace(&why))));
-        let shared =
-            "pods use the node's network, each with an address of its own below 127.0.0.0/8";
-        all.insert("network", Err(shared.to_owned()));
+        let network = match self.network.get() {
+            PodNetwork::Own(_) | PodNetwork::Lost => walls(),
+            PodNetwork::Machine(why) => Err(format!(
+                "{why}; pods use the machine's network, each with an address of its own below \
+                 127.0.0.0/8"
+            )),
+        };
+        all.insert("network", network);
         all.into_iter().map(|(aspect, holds)| (aspect.to_owned(), holds)).collect()
     }
 

@@ -25,6 +25,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use self::make::make;
 use super::init::InitReport;
 use super::log::{ContainerLog, OutputStream};
+use super::network;
 use super::raw::{self, Alone};
 use super::state;
 use super::tap::Tap;
@@ -86,7 +87,7 @@ fn run_fork_server() -> io::Result<()> {
     }
 }
 
-/// Holds one container, from its order to its end.
+/// Holds one container, or the network of a node, from its order to its end.
 fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
     let _ = rustix::process::setsid();
     let short: Vec<u8> = title.bytes().filter(|byte| *byte != 0).take(15).collect();
@@ -96,8 +97,16 @@ fn hold(alone: Alone, agent: UnixStream, title: &str) -> io::Result<()> {
     // Without a process namespace, orphans of the container come here and are ended here.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut inbox = Inbox::default();
-    let Some(ShimRequest::Make(order)) = wire::receive(&agent, &mut inbox)? else { return Ok(()) };
-    let mut made = match make(alone, *order) {
+    let order = match wire::receive(&agent, &mut inbox)? {
+        Some(ShimRequest::Make(order)) => order,
+        Some(ShimRequest::HoldNetwork(order)) => {
+            network::live(alone, agent, inbox, order);
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    let given: Vec<OwnedFd> = std::iter::from_fn(|| inbox.descriptor()).collect();
+    let mut made = match make(alone, *order, given) {
         Ok(made) => made,
         Err(message) => {
             return wire::send(&agent, &ShimResponse::Failed { command: false, message }, &[]);
@@ -138,7 +147,7 @@ struct Shim {
     order: LaunchSpec,
     init: Pid,
     init_held: OwnedFd,
-    /// The user namespace of the pod, if it has a range of users.
+    /// The user namespace of the pod, if its surroundings were made outside of it.
     users: Option<OwnedFd>,
     channel: UnixStream,
     inbox: Inbox,

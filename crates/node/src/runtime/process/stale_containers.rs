@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroup::CgroupHierarchy;
+use super::network::{self, HolderRecord};
 use super::state::{self, ContainerRecord};
 use super::wire::ContainerProcesses;
 
@@ -27,6 +28,12 @@ pub fn clear_left(nodes: &Path, stays: impl Fn(&OsStr) -> bool) {
     for node in &left {
         for container in folders(&node.join("process")).iter().flat_map(|path| folders(path)) {
             living.extend(running(&container));
+        }
+    }
+    for node in &left {
+        let record = node.join("process").join(network::FOLDER).join(network::RECORD);
+        if let Some(HolderRecord { process, .. }) = state::load(&record) {
+            process.kill();
         }
     }
     for ContainerProcesses { shim, init, .. } in living.iter().map(|(running, _)| running) {

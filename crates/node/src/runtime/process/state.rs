@@ -36,6 +36,9 @@ pub(super) struct SandboxRecord {
     pub(super) hostname: String,
     pub(super) logs: PathBuf,
     pub(super) address: IpAddr,
+    /// The holder of the network that it is in; none: it is in the machine's.
+    #[serde(default)]
+    pub(super) holder: Option<String>,
     pub(super) host_network: bool,
     pub(super) host_pid: bool,
     pub(super) host_ipc: bool,

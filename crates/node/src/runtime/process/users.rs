@@ -68,6 +68,17 @@ pub(super) fn namespace(alone: Alone, first: u32, of: Option<Process>) -> io::Re
     if let Some(other) = of {
         return entered_by(other);
     }
+    let map = format!("0 {first} {USERS}");
+    mapped(alone, &map, &map)
+}
+
+/// A user namespace with one user, inside the one that this process is in and has all power over.
+pub(super) fn one(alone: Alone, uid: u32, gid: u32) -> io::Result<OwnedFd> {
+    mapped(alone, &format!("{uid} 0 1"), &format!("{gid} 0 1"))
+}
+
+/// A new user namespace with these users and groups.
+fn mapped(alone: Alone, users: &str, groups: &str) -> io::Result<OwnedFd> {
     let (up, ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let Some(child) = raw::fork(alone)? else {
         // Holds the namespace until somebody else does.
@@ -83,12 +94,9 @@ pub(super) fn namespace(alone: Alone, first: u32, of: Option<Process>) -> io::Re
     let made = rustix::io::read(&up, &mut [0; 1]);
     let pid = child.as_raw_nonzero();
     let held = match made {
-        Ok(1) => {
-            let map = format!("0 {first} {USERS}");
-            std::fs::write(format!("/proc/{pid}/uid_map"), &map)
-                .and_then(|()| std::fs::write(format!("/proc/{pid}/gid_map"), &map))
-                .and_then(|()| open(pid.get()))
-        }
+        Ok(1) => std::fs::write(format!("/proc/{pid}/uid_map"), users)
+            .and_then(|()| std::fs::write(format!("/proc/{pid}/gid_map"), groups))
+            .and_then(|()| open(pid.get())),
         _ => Err(io::Error::other("it cannot be made")),
     };
     let _ = rustix::process::kill_process(child, Signal::KILL);
@@ -118,9 +126,12 @@ fn entered_by(other: Process) -> io::Result<OwnedFd> {
     if other.lives() { Ok(found) } else { Err(io::Error::other("the other container is gone")) }
 }
 
-/// Enters the namespace as its user 0. There is no way back.
-pub(super) fn enter(namespace: &OwnedFd) -> io::Result<()> {
+/// Enters the namespace as its user 0, or as the only one it has. There is no way back.
+pub(super) fn enter(namespace: &OwnedFd, single: bool) -> io::Result<()> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::User))?;
+    if single {
+        return Ok(());
+    }
     rustix::thread::set_thread_groups(&[])?;
     let (gid, uid) = (Gid::ROOT, Uid::ROOT);
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;

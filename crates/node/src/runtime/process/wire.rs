@@ -18,6 +18,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::network::HolderOrder;
 use crate::runtime::{Mount, RedactedValue};
 
 /// The largest frame: an environment may be long, nothing else is.
@@ -32,8 +33,10 @@ pub(super) enum ShimRequest {
         /// What it is called among processes.
         title: String,
     },
-    /// Make the container; it waits. First and once.
+    /// Make the container; it waits. First and once. The namespaces that it enters come along.
     Make(Box<LaunchSpec>),
+    /// Hold the network of the node instead of a container. First and once.
+    HoldNetwork(HolderOrder),
     /// Let it run.
     Go,
     /// Send a signal to its process; 9 ends all of it.
@@ -235,6 +238,9 @@ pub(super) struct Walls {
     pub(super) ipc_of: Option<Process>,
     /// Whose users it has.
     pub(super) users: Users,
+    /// Whose network it has.
+    #[serde(default)]
+    pub(super) network: NetworkOf,
     /// There is only one user it can be.
     pub(super) single: bool,
     /// `/tmp` and its like may not be written either.
@@ -257,6 +263,19 @@ pub(super) enum Users {
         first: u32,
         /// Join the namespace of this process, a container of the same pod.
         of: Option<Process>,
+    },
+}
+
+/// Whose network a container has.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NetworkOf {
+    /// That of the machine.
+    #[default]
+    Machine,
+    /// One of the holder's, which comes along.
+    Holder {
+        /// The user namespace around it comes along before it.
+        users: bool,
     },
 }
 
@@ -294,20 +313,30 @@ pub(super) fn send(
 ) -> io::Result<()> {
     let bytes = frame(message)?;
     let mut rest: &[u8] = &bytes;
-    let mut first = true;
+    let mut along = descriptors;
     while !rest.is_empty() {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if first && !descriptors.is_empty() {
-            control.push(SendAncillaryMessage::ScmRights(descriptors));
-        }
-        let sent = rustix::io::retry_on_intr(|| {
-            rustix::net::sendmsg(&socket, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL)
-        })?;
-        first = false;
+        let sent = send_part(&socket, rest, along)?;
+        along = &[];
         rest = rest.get(sent..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// Sends what the socket takes at once, with descriptors, and says how much that was.
+pub(super) fn send_part(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let sent = rustix::io::retry_on_intr(|| {
+        rustix::net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
+    });
+    Ok(sent?)
 }
 
 /// Bytes and descriptors that came in, taken apart into messages.

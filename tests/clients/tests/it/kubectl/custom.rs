@@ -256,3 +256,60 @@ fn the_end_of_a_definition_is_the_end_of_its_objects() {
     kubectl.define();
     assert_eq!(kubectl.ok(&["get", "boats", "--output", "name"]), "");
 }
+
+/// CustomResourcePublishOpenAPI works for CRD without validation schema; preserving unknown fields at the schema
+/// root; in an embedded object.
+#[test]
+fn members_that_no_schema_knows_are_kept_and_the_rest_is_explained() {
+    let kubectl = Kubectl::start();
+    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let mut inside = free.clone();
+    inside["description"] = json!("What may hold anything.");
+    let embedded = json!({
+        "type": "object", "description": "A thing with something free in it.",
+        "properties": { "spec": inside, "status": { "type": "object" } },
+    });
+    for (kind, schema, at_root) in [("Open", free, true), ("Nested", embedded, false)] {
+        let plural = format!("{}s", kind.to_lowercase());
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.free.example") },
+            "spec": {
+                "group": "free.example", "scope": "Namespaced", "names": { "plural": plural, "kind": kind },
+                "versions": [{ "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": schema } }],
+            },
+        });
+        kubectl.feed(&CREATE, &definition.to_string());
+        let crd = format!("crd/{plural}.free.example");
+        kubectl.ok(&["wait", &crd, "--for=condition=Established"]);
+        let mut object = json!({
+            "apiVersion": "free.example/v1", "kind": kind, "metadata": { "name": "it" },
+            "spec": { "a": 1, "b": { "c": ["d"] } },
+        });
+        if at_root {
+            object["any"] = json!("thing");
+        }
+        let shown = format!("{}.free.example/it", kind.to_lowercase());
+        let text = object.to_string();
+        let strict = ["create", "--validate=strict", "--filename", "-"];
+        assert_eq!(kubectl.feed(&strict, &text), format!("{shown} created\n"));
+        kubectl.ok(&["delete", &shown]);
+        let strict = ["apply", "--validate=strict", "--filename", "-"];
+        assert_eq!(kubectl.feed(&strict, &text), format!("{shown} created\n"));
+        let newer = text.replace("\"d\"", "\"e\"");
+        assert_eq!(kubectl.feed(&strict, &newer), format!("{shown} configured\n"));
+        assert_eq!(kubectl.value(&shown, ".spec.b.c[0]"), "e");
+        if at_root {
+            assert_eq!(kubectl.value(&shown, ".any"), "thing");
+        }
+        let place = Documented { kind, group: "free.example", version: "v1" };
+        let told = kubectl.explained(&plural, &place);
+        let words = if at_root { "<empty>" } else { "A thing with something free in it." };
+        assert!(told.contains(words), "{told}");
+        if !at_root {
+            let told = kubectl.explained(&format!("{plural}.spec"), &place);
+            assert!(told.contains("What may hold anything."), "{told}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! kubectl, unchanged, as a person would type it. Outputs are asserted as kubectl prints them.
 
 mod applying;
+mod attaching;
 mod changes;
 mod cron_jobs;
 mod custom;
@@ -18,6 +19,7 @@ pub(crate) mod runner;
 mod server_objects;
 mod service_networks;
 mod snapshots;
+mod suite;
 mod version;
 mod workloads;
 

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::house::{House, On};
 
+/// Who is asked is on this machine, whose loopback pods with a network of their own do not reach.
+const MACHINE: [&str; 2] = ["--pod-network", "host"];
+
 /// Answers over HTTP, 200 but for paths with `bad` in them, and remembers what it was asked for.
 struct Asked {
     port: u16,
@@ -75,7 +78,7 @@ const TERMINATED: &str = "trap 'cat /data/said; exit 0' TERM; while :; do sleep 
 /// prestop when killing a pod.
 #[test]
 fn hooks_run_commands_before_a_container_is_ready_and_before_it_is_told_to_end() {
-    let house = House::open(On::Process, &[]).unwrap();
+    let house = House::open(On::Process, &MACHINE).unwrap();
     let shell = |script: &str| json!({"exec": {"command": ["sh", "-c", script]}});
     let asked = Asked::new();
     let after =
@@ -104,7 +107,7 @@ fn hooks_run_commands_before_a_container_is_ready_and_before_it_is_told_to_end()
 /// Container Lifecycle Hook should execute poststart http hook properly, and prestop.
 #[test]
 fn hooks_ask_over_http_once_each() {
-    let house = House::open(On::Process, &[]).unwrap();
+    let house = House::open(On::Process, &MACHINE).unwrap();
     let asked = Asked::new();
     let hooks = json!({"lifecycle": {"postStart": asked.get("/echo?msg=poststart"),
         "preStop": asked.get("/echo?msg=prestop")}});
@@ -130,7 +133,9 @@ fn hooks_ask_over_http_once_each() {
 /// /healthz http, a tcp or an exec liveness probe; should be restarted with one; startup probes.
 #[test]
 fn probes_decide_about_ready_and_about_the_life_of_a_container() {
-    let house = House::open(On::Process, &["--restart-backoff", "100ms..1s"]).unwrap();
+    let house =
+        House::open(On::Process, &[&MACHINE[..], &["--restart-backoff", "100ms..1s"]].concat())
+            .unwrap();
     let asked = Asked::new();
     let sleep = "exec sleep 1000";
     let every = |more: Value| with(json!({"periodSeconds": 1}), more);
@@ -209,7 +214,7 @@ fn probes_decide_about_ready_and_about_the_life_of_a_container() {
 /// Pod Generation: what a node has seen of a pod is said with its conditions.
 #[test]
 fn what_a_node_has_seen_of_a_pod_is_told_as_its_observed_generation() {
-    let house = House::open(On::Process, &[]).unwrap();
+    let house = House::open(On::Process, &MACHINE).unwrap();
     house.create(&pod("p", "trap 'exit 0' TERM; while :; do sleep 0.1; done", json!({})));
     let seen = |generation: i64| {
         let look = || house.get("pod/p");
@@ -241,7 +246,7 @@ fn what_a_node_has_seen_of_a_pod_is_told_as_its_observed_generation() {
 /// KubeletManagedEtcHosts should test kubelet managed /etc/hosts file.
 #[test]
 fn names_of_hosts_are_the_pods_own_or_on_its_nodes_network_the_nodes() {
-    let house = House::open(On::Process, &[]).unwrap();
+    let house = House::open(On::Process, &MACHINE).unwrap();
     let aliases = json!([{"ip": "1.2.3.4", "hostnames": ["a.local", "b.local"]}]);
     for (name, host_network) in [("own", false), ("nodes", true)] {
         let mut pod = pod(name, "cat /etc/hosts", json!({}));

@@ -19,6 +19,51 @@ fn layout() -> Option<TempDir> {
     Some(folder)
 }
 
+/// Puts bytes into a layout, and answers how a manifest names them.
+fn blob(layout: &Path, bytes: &[u8], media: &str) -> Value {
+    let fresh = layout.join("fresh");
+    std::fs::write(&fresh, bytes).unwrap();
+    let summed = Command::new("sha256sum").arg(&fresh).output().unwrap();
+    let digest = String::from_utf8(summed.stdout).unwrap()[..64].to_owned();
+    std::fs::rename(fresh, layout.join("blobs/sha256").join(&digest)).unwrap();
+    json!({"mediaType": media, "digest": format!("sha256:{digest}"), "size": bytes.len()})
+}
+
+/// Gives the image of a layout a layer of many files below its own, so that unpacking takes a while and the programs
+/// come last.
+fn weigh(layout: &Path) {
+    let files = TempDir::new().unwrap();
+    for number in 0..5_000 {
+        std::fs::write(files.path().join(format!("file-{number}")), [b'x'; 2_000]).unwrap();
+    }
+    let packed = Command::new("tar").arg("-cC").arg(files.path()).arg(".").output().unwrap();
+    let read =
+        |path: PathBuf| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
+    let of = |entry: &Value| {
+        let digest = entry["digest"].as_str().unwrap();
+        layout.join("blobs").join(digest.replace(':', "/"))
+    };
+    let mut index = read(layout.join("index.json"));
+    let mut manifest = read(of(&index["manifests"][0]));
+    while manifest["layers"].is_null() {
+        let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        let all = manifest["manifests"].as_array().unwrap();
+        let ours = all.iter().find(|entry| entry["platform"]["architecture"] == machine).unwrap();
+        manifest = read(of(ours));
+    }
+    let layer = blob(layout, &packed.stdout, "application/vnd.oci.image.layer.v1.tar");
+    let mut config = read(of(&manifest["config"]));
+    if let Some(sums) = config["rootfs"]["diff_ids"].as_array_mut() {
+        sums.insert(0, layer["digest"].clone());
+    }
+    let media = manifest["config"]["mediaType"].as_str().unwrap().to_owned();
+    manifest["config"] = blob(layout, config.to_string().as_bytes(), &media);
+    manifest["layers"].as_array_mut().unwrap().insert(0, layer);
+    let media = "application/vnd.oci.image.manifest.v1+json";
+    index["manifests"] = json!([blob(layout, manifest.to_string().as_bytes(), media)]);
+    std::fs::write(layout.join("index.json"), index.to_string()).unwrap();
+}
+
 fn pod(name: &str, node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
@@ -53,6 +98,7 @@ fn find(folder: &Path, name: &str, found: &mut Vec<PathBuf>) {
 #[test]
 fn r140a_pods_that_want_an_image_at_once_all_run_and_a_damaged_one_mends_itself() {
     let Some(layout) = layout() else { return };
+    weigh(layout.path());
     let data = TempDir::new().unwrap();
     let folder = format!("busybox={}", layout.path().display());
     let flags = ["--nodes", "2", "--image-dir", &folder, "--restart-backoff", "100ms..1s"];
@@ -71,6 +117,9 @@ fn r140a_pods_that_want_an_image_at_once_all_run_and_a_damaged_one_mends_itself(
             .value(&format!("pod/{name}"), ".status.containerStatuses[0].restartCount");
         assert_eq!((house.log(&name).as_str(), restarts.as_str()), ("hello\n", "0"), "{name}");
     }
+    // Nobody found what somebody else was about to unpack or to remove.
+    let failed = house.kubectl.ok(&["get", "events", "--field-selector", "reason=Failed"]);
+    assert!(failed.trim().is_empty(), "{failed}");
     // Once on each node, with sizes.
     let log = house.kubectl.server_said();
     for words in ["unpacking an image", "unpacked an image"] {

@@ -217,7 +217,7 @@ fn a_node_on_loopback_tells_the_address_at_which_its_logs_are_asked_for() {
     assert!(line.starts_with("ready second at "), "{line}");
 
     let path = ".status.addresses[?(@.type=='InternalIP')].address";
-    assert_eq!(house.kubectl.value("node/second", path), "127.0.0.1");
+    assert_eq!(house.kubectl.value("node/second", path), "127.0.0.1 10.244.0.1");
     house.create(&pod("web"));
     assert_eq!(house.log_with("web", "second"), "on second\n");
     assert_eq!(house.exec("web", &["sh", "-c", "echo $NODE"]), "second\n");

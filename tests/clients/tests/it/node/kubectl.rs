@@ -67,7 +67,7 @@ fn pods_and_nodes_are_described_and_nothing_is_measured() {
     let said = house.until("events are told", look, |said| said.contains("Container started"));
     for part in [
         "Status:           Running",
-        &format!("Node:             {node}/127.0.0.1"),
+        &format!("Node:             {node}/10.244.0.1"),
         "Controlled By:  ReplicaSet/web-",
         "Container ID:  process://",
         "memory:  32Mi",
@@ -86,7 +86,7 @@ fn pods_and_nodes_are_described_and_nothing_is_measured() {
     let said = house.kubectl.ok(&["describe", "node", &node]);
     for part in [
         "Ready            True",
-        "InternalIP:  127.0.0.1",
+        "InternalIP:  10.244.0.1",
         "Container Runtime Version:  process://",
         "Non-terminated Pods:          (1 in total)",
         &pod,

@@ -1,6 +1,7 @@
 //! Pods that really run, as kubectl sees them, on each runtime. What a runtime does below the agent is
 //! tested in crates/node.
 
+mod aggregated;
 mod behaviours;
 mod certificates;
 mod cri;
@@ -18,3 +19,5 @@ mod said;
 mod services;
 mod stateful_sets;
 mod streams;
+mod suite;
+mod volumes;

@@ -136,7 +136,7 @@ fn r61a_names_of_any_prefix_reach_the_command() {
         "p-data.2=value-2",
         "1s.data-1=value-1",
         "1s.data.2=value-2",
-        "HOST_IP=127.0.0.1",
+        "HOST_IP=10.244.0.1",
     ] {
         assert!(all.contains(&wanted), "{wanted}: {all:?}");
     }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::super::raw::Restrict;
-use super::super::wire::LaunchSpec;
+use super::super::wire::{LaunchSpec, NetworkOf};
 use super::{RootBuilder, RootResult, at, file_in, folder_in, link};
 
 /// Devices that are safe to show.
@@ -40,13 +40,14 @@ const MASKED: [&str; 18] = [
     "/sys/kernel/tracing",
 ];
 
+/// Where the machine's own devices of the network are.
+const DEVICES_OF_MACHINE: [&str; 2] = ["/sys/class/net", "/sys/devices/virtual/net"];
+
 impl RootBuilder {
     /// `/proc`, `/sys` and `/dev`.
     pub(super) fn kernel(&mut self, order: &LaunchSpec) -> RootResult<()> {
         self.proc(order)?;
-        let sys = self.place(Path::new("/sys"), true)?;
-        at("/sys", rustix::mount::mount_bind_recursive("/sys", link(&sys)))?;
-        at("/sys", self.restrict(Path::new("/sys"), Restrict::CLOSED))?;
+        self.sys(order)?;
         if order.walls.privileged {
             let dev = self.place(Path::new("/dev"), true)?;
             return at("/dev", rustix::mount::mount_bind_recursive("/dev", link(&dev)));
@@ -59,6 +60,28 @@ impl RootBuilder {
             self.mask(Path::new(path))?;
         }
         Ok(())
+    }
+
+    /// The node's, or with a network of its own one that shows its devices (N6).
+    fn sys(&mut self, order: &LaunchSpec) -> RootResult<()> {
+        const GROUPS: &str = "/sys/fs/cgroup";
+        let sys = self.place(Path::new("/sys"), true)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        let own = order.walls.network != NetworkOf::Machine;
+        if own && rustix::mount::mount("sysfs", link(&sys), "sysfs", flags, c"").is_ok() {
+            if let Ok(groups) = self.open(Path::new(GROUPS)) {
+                at(GROUPS, rustix::mount::mount_bind_recursive(GROUPS, link(&groups)))?;
+            }
+        } else {
+            at("/sys", rustix::mount::mount_bind_recursive("/sys", link(&sys)))?;
+            if own {
+                // Where parts of it are hidden from this node itself, it shows nobody a whole one.
+                for path in DEVICES_OF_MACHINE {
+                    self.mask(Path::new(path))?;
+                }
+            }
+        }
+        at("/sys", self.restrict(Path::new("/sys"), Restrict::CLOSED))
     }
 
     fn proc(&mut self, order: &LaunchSpec) -> RootResult<()> {

@@ -52,6 +52,7 @@ impl Shim {
             ShimRequest::Follow
             | ShimRequest::Go
             | ShimRequest::Make(_)
+            | ShimRequest::HoldNetwork(_)
             | ShimRequest::Begin { .. } => Ok(()),
             ShimRequest::Exec { command, wanted } => self.exec(index, &command, wanted),
             ShimRequest::Attach { wanted } => self.attach(index, wanted),
@@ -94,7 +95,8 @@ impl Shim {
                 rustix::thread::move_into_thread_name_spaces(init, kinds)
                     .map_err(|error| format!("enter the container: {error}"))?;
             }
-            users.map_or(Ok(()), users::enter).map_err(|error| format!("become its user: {error}"))
+            let enter = |users| users::enter(users, order.walls.single);
+            users.map_or(Ok(()), enter).map_err(|error| format!("become its user: {error}"))
         });
         let failed = match spawned {
             Ok(Ok(pid)) => {

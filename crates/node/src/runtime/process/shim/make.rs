@@ -2,12 +2,12 @@
 //! on, is not known here.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags};
-use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
+use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
 use super::Shim;
 use crate::clock;
@@ -17,10 +17,11 @@ use crate::runtime::process::launch::ProcessStreams;
 use crate::runtime::process::log::{ContainerLog, OutputStream};
 use crate::runtime::process::raw::{self, Alone};
 use crate::runtime::process::users;
-use crate::runtime::process::wire::{Inbox, LaunchSpec, Users};
+use crate::runtime::process::wire::{Inbox, LaunchSpec, NetworkOf, Users};
 
 /// Makes the first process and waits until its surroundings are there.
-pub(super) fn make(alone: Alone, order: LaunchSpec) -> Result<Shim, String> {
+/// `given` are the namespaces of the network, which come with the order.
+pub(super) fn make(alone: Alone, order: LaunchSpec, given: Vec<OwnedFd>) -> Result<Shim, String> {
     let told = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let log = match &order.log {
         Some(path) => Some(
@@ -36,7 +37,7 @@ pub(super) fn make(alone: Alone, order: LaunchSpec) -> Result<Shim, String> {
             let _ = std::fs::write(folder.join(file), value);
         }
     }
-    let users = leave(alone, &order)?;
+    let users = leave(alone, &order, given)?;
     // Here and not in the first process, so that commands which come later are on the same side.
     if order.own_abstract_sockets {
         landlock::restrict().map_err(|error| told("restrict abstract sockets", &error))?;
@@ -87,12 +88,20 @@ fn join_group(folder: &std::path::Path, pid: Pid) {
 
 /// Leaves the namespaces that concern the shim's children; gives the one of the pod's users, which
 /// they enter later.
-fn leave(alone: Alone, order: &LaunchSpec) -> Result<Option<OwnedFd>, String> {
+fn leave(alone: Alone, order: &LaunchSpec, given: Vec<OwnedFd>) -> Result<Option<OwnedFd>, String> {
     let told = |what: &str, error: io::Error| format!("{what}: {error}");
     let walls = &order.walls;
+    let joined = match walls.network {
+        NetworkOf::Machine => false,
+        NetworkOf::Holder { users } => {
+            enter_network(given, users).map_err(|error| told("enter the pod's network", error))?;
+            users
+        }
+    };
     // Before the process namespace: the process that makes it must not be the first in there.
     let users = match walls.users {
         Users::Node => Ok(None),
+        Users::One if joined => users::one(alone, order.uid, order.gid.unwrap_or(0)).map(Some),
         Users::One => one_user(order).map(|()| None),
         Users::Range { first, of } => users::namespace(alone, first, of).map(Some),
     };
@@ -110,6 +119,20 @@ fn leave(alone: Alone, order: &LaunchSpec) -> Result<Option<OwnedFd>, String> {
             .map_err(|error| told("make a process namespace", error))?;
     }
     Ok(users)
+}
+
+/// The network of the pod. The user namespace around it comes first: it gives the power to enter, and all that
+/// is made from then on belongs to it and not to the container (N6).
+fn enter_network(given: Vec<OwnedFd>, users: bool) -> io::Result<()> {
+    let mut given = given.into_iter();
+    let mut enter = |kind: LinkNameSpaceType| {
+        let held = given.next().ok_or_else(|| io::Error::other("no namespace came along"))?;
+        Ok::<(), io::Error>(rustix::thread::move_into_link_name_space(held.as_fd(), Some(kind))?)
+    };
+    if users {
+        enter(LinkNameSpaceType::User)?;
+    }
+    enter(LinkNameSpaceType::Network)
 }
 
 /// A user namespace with one user: whoever this is.

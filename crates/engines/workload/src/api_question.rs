@@ -15,7 +15,7 @@ const NOTHING_SERVED: &str = "the server could not find the requested resource";
 
 /// Why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MissingFact {
+pub(crate) enum MissingFact {
     /// The API has to be asked first.
     Unasked,
     /// It cannot be known, for this reason.
@@ -23,12 +23,12 @@ pub(super) enum MissingFact {
 }
 
 impl MissingFact {
-    pub(super) fn failed(why: impl Into<String>) -> MissingFact {
+    pub(crate) fn failed(why: impl Into<String>) -> MissingFact {
         MissingFact::Failed(why.into())
     }
 
     /// The same with words before its reason.
-    pub(super) fn because(self, words: &str) -> MissingFact {
+    pub(crate) fn because(self, words: &str) -> MissingFact {
         match self {
             MissingFact::Unasked => MissingFact::Unasked,
             MissingFact::Failed(why) => MissingFact::Failed(format!("{words}: {why}")),
@@ -37,26 +37,26 @@ impl MissingFact {
 }
 
 /// What is known, or why it is not.
-pub(super) type Fact<T> = Result<T, MissingFact>;
+pub(crate) type Fact<T> = Result<T, MissingFact>;
 
 /// What was answered so far, and what is still to be asked.
-pub(super) struct ApiQuestions<'a> {
+pub(crate) struct ApiQuestions<'a> {
     answers: &'a ApiAnswers,
     questions: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> ApiQuestions<'a> {
-    pub(super) fn new(answers: &'a ApiAnswers) -> ApiQuestions<'a> {
+    pub(crate) fn new(answers: &'a ApiAnswers) -> ApiQuestions<'a> {
         ApiQuestions { answers, questions: RefCell::default() }
     }
 
     /// What is still to be asked.
-    pub(super) fn into_questions(self) -> BTreeSet<String> {
+    pub(crate) fn into_questions(self) -> BTreeSet<String> {
         self.questions.into_inner()
     }
 
     /// The object at a path, or how the API refused it.
-    pub(super) fn read(&self, path: &str) -> Fact<Result<&'a Object, &'a ApiRefusal>> {
+    pub(crate) fn read(&self, path: &str) -> Fact<Result<&'a Object, &'a ApiRefusal>> {
         static NOTHING: ApiRefusal = ApiRefusal { code: 0, message: String::new() };
         match self.answers.get(path) {
             None => {
@@ -70,7 +70,7 @@ impl<'a> ApiQuestions<'a> {
     }
 
     /// The object at a path; `what` says for people what was asked for, such as `get pods.metrics.k8s.io`.
-    pub(super) fn get(&self, path: &str, what: &str) -> Fact<&'a Object> {
+    pub(crate) fn get(&self, path: &str, what: &str) -> Fact<&'a Object> {
         self.read(path)?.map_err(|refusal| match refusal.message.as_str() {
             "" => MissingFact::Failed(format!("the answer is no object ({what})")),
             NOTHING_SERVED => MissingFact::Failed(format!("{NOTHING_SERVED} ({what})")),
@@ -80,7 +80,7 @@ impl<'a> ApiQuestions<'a> {
 }
 
 /// The names of the versions of a group, the preferred one first; empty where nobody serves the group.
-pub(super) fn versions(requested: &ApiQuestions<'_>, group: &str) -> Fact<alloc::vec::Vec<String>> {
+pub(crate) fn versions(requested: &ApiQuestions<'_>, group: &str) -> Fact<alloc::vec::Vec<String>> {
     let found = match requested.read(&format!("/apis/{group}"))? {
         Ok(found) => found,
         Err(refusal) if refusal.code == 404 => return Ok(alloc::vec::Vec::new()),
@@ -94,7 +94,7 @@ pub(super) fn versions(requested: &ApiQuestions<'_>, group: &str) -> Fact<alloc:
 }
 
 /// A text as one part of a path, or as a value of a query.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
