@@ -4,6 +4,7 @@
 mod access;
 mod authorizer;
 mod downward;
+mod report;
 mod template;
 
 pub(crate) use access::SHARDS;
@@ -11,6 +12,7 @@ pub use access::{AccessInstall, AccessMode, access};
 pub use authorizer::{AuthorizationFile, authorization_config};
 pub(crate) use downward::downward_objects;
 pub use downward::{DownwardWebhook, downward};
+pub use report::{ReportInstall, ownership_report};
 
 use crate::{AttachFeature, ServerVersion};
 

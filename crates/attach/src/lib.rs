@@ -17,6 +17,7 @@ mod downward;
 mod https;
 mod leader;
 mod probe;
+mod report;
 mod status;
 mod version;
 
@@ -29,6 +30,7 @@ pub use api::{ApiError, server_version};
 pub use authorizer::AuthorizerAttachment;
 pub use downward::DownwardAttachment;
 pub use https::{WebhookError, WebhookFiles, WebhookSettings, WebhookTlsError};
+pub use report::{ReportAttachment, ReportSettings};
 pub use version::{ServerVersion, UnreadableVersion};
 
 /// The label that every installed object has, and its value (A3).
@@ -47,6 +49,8 @@ pub enum AttachFeature {
     Downward,
     /// Who may read an object because another points at it, by Roles that are written.
     Access,
+    /// What is wrong with owners, as metrics and Events.
+    OwnershipReport,
 }
 
 impl AttachFeature {
@@ -56,6 +60,7 @@ impl AttachFeature {
         match self {
             AttachFeature::Downward => "downward",
             AttachFeature::Access => "access",
+            AttachFeature::OwnershipReport => "ownership-report",
         }
     }
 }

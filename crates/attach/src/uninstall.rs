@@ -152,7 +152,7 @@ async fn end(client: &kube::Client, feature: AttachFeature) -> Result<(), Uninst
     in_time.unwrap_or(Err(UninstallError::Running(feature)))
 }
 
-/// Removes the namespace that features share, once none of them has anything there.
+/// Removes the namespace that features share, once there is nothing in it but what every namespace has.
 async fn leave_namespace(
     client: &kube::Client,
     removed: &mut dyn FnMut(&InstalledObject),
@@ -161,14 +161,16 @@ async fn leave_namespace(
     let path = collection("v1", "", "namespaces");
     let labels = format!("{manager}={tenure}");
     let found = api::list(client, &path, &labels).await.map_err(UninstallError::Unseen)?;
-    let Some(own) = found.iter().find(|one| text(one, "/metadata/name") == NAMESPACE) else {
-        return Ok(());
+    let is_own = |one: &&Value| {
+        text(one, "/metadata/name") == NAMESPACE
+            && one.pointer("/metadata/deletionTimestamp").is_none()
     };
+    let Some(own) = found.iter().find(is_own) else { return Ok(()) };
     for (version, plural, reach) in ORDER {
         if matches!(reach, InstalledWhere::Own) {
             let path = collection(version, NAMESPACE, plural);
-            let left = api::list(client, &path, &labels).await.map_err(UninstallError::Unseen)?;
-            if !left.is_empty() {
+            let left = api::list(client, &path, "").await.map_err(UninstallError::Unseen)?;
+            if !left.iter().all(is_in_every_namespace) {
                 return Ok(());
             }
         }
@@ -180,6 +182,13 @@ async fn leave_namespace(
         Err(source) => return Err(UninstallError::Kept { object: Box::new(object), source }),
     }
     Ok(())
+}
+
+/// Whether an object is made for every namespace, by the controllers of the cluster.
+fn is_in_every_namespace(object: &Value) -> bool {
+    matches!(text(object, "/metadata/name"), "default" | "kube-root-ca.crt")
+        || text(object, "/type") == "kubernetes.io/service-account-token"
+        || object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 /// An object that was installed.

@@ -13,6 +13,8 @@ pub struct ServerVersion {
 }
 
 impl ServerVersion {
+    /// The first with everything that is installed for features without policies.
+    pub const OLDEST: ServerVersion = ServerVersion { major: 1, minor: 25 };
     /// The first with ValidatingAdmissionPolicy in `v1`.
     pub const VALIDATING_POLICIES: ServerVersion = ServerVersion { major: 1, minor: 30 };
     /// The first with a stable AuthorizationConfiguration.

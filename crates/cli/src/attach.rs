@@ -5,19 +5,21 @@ use std::process::ExitCode;
 
 use tenure_attach::install::{
     self, AccessInstall, AccessMode, AuthorizationFile, DownwardWebhook, InstallError,
+    ReportInstall,
 };
 use tenure_attach::uninstall::{
     InstalledObject, UninstallError, installed, templates_in_use, uninstall as remove_all,
 };
 use tenure_attach::{
     AccessAttachment, AccessSettings, ApiError, AttachFeature, AuthorizerAttachment,
-    DownwardAttachment, ServerVersion, WebhookFiles, WebhookSettings, server_version,
+    DownwardAttachment, ReportAttachment, ReportSettings, ServerVersion, WebhookFiles,
+    WebhookSettings, server_version,
 };
 
 use crate::access::bundled_origins;
 use crate::flags::{
     AccessModeFlag, AttachFeatureFlag, AttachFlags, InstallAccess, InstallCommand, InstallDownward,
-    UninstallAccess, UninstallCommand, UninstallFlags, Where,
+    UninstallAccess, UninstallCommand, UninstallFlags, UninstallReport, Where,
 };
 use crate::inspect::{block_on, connect};
 use crate::node::machine_name;
@@ -48,6 +50,9 @@ async fn attach(flags: AttachFlags) -> Result<(), CommandError> {
     }
     let reader = connect(&flags.cluster, None).await?;
     let client = reader.client().clone();
+    if first == Some(AttachFeatureFlag::OwnershipReport) {
+        return report(client, flags, &mut signals).await;
+    }
     match flags.mode {
         AccessModeFlag::Synthesis => synthesize(client, flags, &mut signals).await,
         AccessModeFlag::Webhook => authorize(client, &flags, &mut signals).await,
@@ -78,6 +83,31 @@ async fn synthesize(
         () = running.ended() => {
             return Err(CommandError::new("a part of it ended; Roles stay as they are"));
         }
+    }
+    Ok(())
+}
+
+/// Reports about owners until it is stopped.
+async fn report(
+    client: kube::Client,
+    flags: AttachFlags,
+    signals: &mut Signals,
+) -> Result<(), CommandError> {
+    let identity = match flags.identity {
+        Some(identity) => identity,
+        None => identity_of_process()?,
+    };
+    let settings = ReportSettings { identity, listen: flags.listen, every: None };
+    let started = ReportAttachment::start(client, &settings).await;
+    let mut running = started.map_err(|error| {
+        let place = flags.listen.map(|address| address.to_string()).unwrap_or_default();
+        CommandError::new(format!("nothing can be served at `{place}`")).cause(&error)
+    })?;
+    let address = running.address().map(|address| format!(" at {address}")).unwrap_or_default();
+    say(format!("attached{address}\n").as_bytes());
+    tokio::select! {
+        () = signals.next() => running.leave().await,
+        () = running.ended() => return Err(CommandError::new("a part of it ended")),
     }
     Ok(())
 }
@@ -175,6 +205,11 @@ pub(crate) fn install(command: &InstallCommand) -> Result<(), CommandError> {
             let wanted = access_install(flags)?;
             install::access(version(flags.server_version, &flags.cluster)?, &wanted)
         }
+        InstallCommand::OwnershipReport(flags) => {
+            let types = flags.types.iter().cloned().collect();
+            let wanted = ReportInstall { types, image: flags.image.clone() };
+            install::ownership_report(version(flags.server_version, &flags.cluster)?, &wanted)
+        }
     };
     let printed = printed.map_err(|error| {
         let problem = CommandError::new(error.to_string()).usage();
@@ -231,6 +266,10 @@ pub(crate) fn uninstall(command: &UninstallCommand) -> Result<ExitCode, CommandE
             UninstallCommand::Access(UninstallAccess { dry_run, kinds, cluster }) => {
                 let reader = connect(cluster, None).await?;
                 leave(reader.client(), AttachFeature::Access, *kinds, *dry_run).await?;
+            }
+            UninstallCommand::OwnershipReport(UninstallReport { dry_run, cluster }) => {
+                let reader = connect(cluster, None).await?;
+                leave(reader.client(), AttachFeature::OwnershipReport, false, *dry_run).await?;
             }
         }
         Ok(ExitCode::SUCCESS)

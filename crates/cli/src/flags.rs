@@ -24,7 +24,7 @@ pub(crate) use access::{
 };
 pub(crate) use attach::{
     AccessModeFlag, AttachFeatureFlag, AttachFlags, DoctorFlags, InstallAccess, InstallCommand,
-    InstallDownward, TrialFlag, UninstallAccess, UninstallCommand, UninstallFlags,
+    InstallDownward, TrialFlag, UninstallAccess, UninstallCommand, UninstallFlags, UninstallReport,
 };
 pub(crate) use authorization::{AuthorizationFlags, ReviewVersionFlag};
 pub(crate) use envtest::EnvtestFlags;

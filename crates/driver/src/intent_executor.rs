@@ -196,12 +196,11 @@ impl IntentExecutor {
             }
             Act::RemoveElsewhere { path, name, uid } => {
                 let client = InternalClient::new(&self.writer, self.actor.account);
-                let mut options = json!({
+                let preconditions = (!uid.is_empty()).then(|| json!({ "uid": uid }));
+                let options = json!({
                     "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+                    "preconditions": preconditions,
                 });
-                if let Some(map) = options.as_object_mut().filter(|_| !uid.is_empty()) {
-                    map.insert("preconditions".into(), json!({ "uid": uid }));
-                }
                 client.delete(self.actor.manager, &path, &options).await?;
                 Ok(name)
             }

@@ -12,3 +12,23 @@ where
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    //! Rules of spec/attach.md.
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct ShortList {
+        #[serde(default, deserialize_with = "or_default")]
+        items: Vec<u8>,
+    }
+
+    #[test]
+    fn a71_an_empty_list_of_a_real_server_is_empty() {
+        for text in [r#"{"items":null}"#, r#"{"items":[]}"#, "{}"] {
+            let list: ShortList = serde_json::from_str(text).unwrap();
+            assert!(list.items.is_empty(), "{text}");
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //!   Name: value            one line each
 //! ```
 
+mod reviews;
+
 use http::request::Parts;
 use tenure_rbac::RequestAttributes as Question;
 
@@ -14,6 +16,8 @@ use crate::authenticate::{self, User};
 use crate::authorize::Consultation;
 use crate::reference::ReferenceOptions;
 use crate::request_line::RequestLine;
+
+pub use reviews::{UID, admission_answer, conversion_answer};
 
 /// The head of a request.
 pub struct RequestHead {

@@ -120,3 +120,32 @@ async fn a87_templates_that_read_are_named_and_their_copies_are_not() {
         templates_in_use(&town.client).await.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(found, ["Deployment default/a", "PodTemplate default/t"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a85_the_namespace_stays_while_somebody_has_something_in_it() {
+    let town = Town::start().await;
+    let webhook = install::DownwardWebhook {
+        authority: "-----BEGIN CERTIFICATE-----\n".to_owned(),
+        image: "tenure:test".to_owned(),
+    };
+    let text = install::downward("1.35".parse().unwrap(), Some(&webhook)).unwrap();
+    // Nobody answers at the address: only the configuration is left out.
+    for object in crate::town::documents(&text) {
+        if object["kind"] != "MutatingWebhookConfiguration" {
+            let (code, said) = town.apply(&crate::town::path_of(&object), &object).await;
+            assert!(code < 300, "{said}");
+        }
+    }
+    let secrets = "/api/v1/namespaces/tenure-system/secrets";
+    town.made(secrets, &json!({ "metadata": { "name": "tenure-downward-tls" } })).await;
+    uninstall(&town.client, DOWNWARD, false, &mut |_| {}).await.unwrap();
+    assert_eq!(installed(&town.client, DOWNWARD, false).await.unwrap(), []);
+    town.get(&format!("{secrets}/tenure-downward-tls")).await;
+    let (code, _) = town
+        .send("DELETE", &format!("{secrets}/tenure-downward-tls"), JSON, &serde_json::Value::Null)
+        .await;
+    assert_eq!(code, 200);
+    uninstall(&town.client, DOWNWARD, false, &mut |_| {}).await.unwrap();
+    town.until("/api/v1/namespaces", "gone", |list| !list.to_string().contains("tenure-system"))
+        .await;
+}

@@ -46,6 +46,15 @@ writes Roles that name these objects and nothing else. It holds `escalate` and `
 consumers that are named here, by name, and no right on any Secret. Take it away with
 `tenure uninstall access`.";
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  tenure install ownership-report | kubectl apply --server-side -f -
+  tenure install ownership-report --type certificates.cert-manager.io --type configmaps
+
+What `tenure audit` finds is looked for once a minute. Metrics count it, as
+tenure_ownership_findings{finding=\"dangling\"}, and an Event tells of each finding once. Nothing else is written.
+Objects of types that may not be read are taken to be alive.";
+
 pub(super) const ATTACH_EXAMPLES: &str = "\
 Examples:
   tenure attach --features access            what the Deployment of `tenure install access` runs
@@ -89,6 +98,11 @@ Examples:
 Templates that read owner references are named, and stop it: new pods of theirs would get an empty value.
 Pods that run keep what they have.";
 
+const UNINSTALL_REPORT_EXAMPLES: &str = "\
+Examples:
+  tenure uninstall ownership-report --dry-run
+  tenure uninstall ownership-report";
+
 const UNINSTALL_ACCESS_EXAMPLES: &str = "\
 Examples:
   tenure uninstall access --dry-run
@@ -105,6 +119,9 @@ pub(crate) enum InstallCommand {
     /// Consumers read what references lead to, by Roles that are written
     #[command(after_help = ACCESS_EXAMPLES)]
     Access(InstallAccess),
+    /// What is wrong with owners is counted and told, by a process that only reads
+    #[command(after_help = REPORT_EXAMPLES)]
+    OwnershipReport(InstallReport),
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,6 +132,9 @@ pub(crate) enum UninstallCommand {
     /// No Roles follow references; those that were written go
     #[command(after_help = UNINSTALL_ACCESS_EXAMPLES)]
     Access(UninstallAccess),
+    /// Nothing is reported about owners any more
+    #[command(after_help = UNINSTALL_REPORT_EXAMPLES)]
+    OwnershipReport(UninstallReport),
 }
 
 #[derive(Debug, Args)]
@@ -213,6 +233,34 @@ pub(crate) struct InstallAccess {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct InstallReport {
+    /// A type to read beside the built-in ones, such as `certificates.cert-manager.io`; may be repeated
+    #[arg(long = "type", value_name = "PLURAL.GROUP", value_parser = origin)]
+    pub(crate) types: Vec<(String, String)>,
+
+    /// The image that runs
+    #[arg(long, value_name = "IMAGE", default_value = concat!("tenure:", env!("CARGO_PKG_VERSION")))]
+    pub(crate) image: String,
+
+    /// The version of Kubernetes to print for [default: ask the server]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) server_version: Option<ServerVersion>,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UninstallReport {
+    /// Say what would go, and touch nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) cluster: Where,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct UninstallAccess {
     /// Say what would go, and touch nothing
     #[arg(long)]
@@ -242,6 +290,8 @@ pub(crate) enum AttachFeatureFlag {
     Access,
     /// Owner references in pods, for servers before 1.36
     Downward,
+    /// What is wrong with owners, as metrics and Events
+    OwnershipReport,
 }
 
 #[derive(Debug, Args)]

@@ -390,7 +390,7 @@ fn policy(kind_of: &Value, reference: &Value) -> [(DiscoveredResource, Value); 2
 }
 
 #[test]
-fn parameters_of_policies_are_those_that_their_bindings_choose() {
+fn a72_parameters_of_policies_are_those_that_their_bindings_choose() {
     let maps = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
     let secrets = json!({ "apiVersion": "v1", "kind": "Secret" });
     let limits = json!({ "apiVersion": "rules.example.com/v1", "kind": "ReplicaLimit" });

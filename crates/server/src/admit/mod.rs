@@ -55,6 +55,8 @@ pub(crate) use quota::Turns;
 pub(crate) use retention::settle as settle_retention;
 pub(crate) use service::SERVICE_RANGE_NAME;
 pub use service_range::{ServiceRange, ServiceRangeError};
+pub(crate) use webhook::read_review_answer;
+
 pub use tenure_kinds::downward::Downward;
 pub use tenure_kinds::retention::RetentionOptions;
 

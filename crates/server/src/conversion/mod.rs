@@ -312,6 +312,18 @@ impl Conversions {
     }
 }
 
+/// Reads the answer to a review, for the fuzz targets.
+pub(crate) fn read_review_answer(
+    v1: bool,
+    uid: &str,
+    desired: &str,
+    body: &[u8],
+    originals: &[Object],
+) -> Result<Vec<Object>, String> {
+    let version = if v1 { ConversionReviewVersion::V1 } else { ConversionReviewVersion::V1Beta1 };
+    review::read(version, uid, desired, body, originals).map_err(|(_, why)| why)
+}
+
 /// Which of some records need a webhook to be shown as a kind, a call's worth together.
 fn parts(served: &ServedKind, records: &[Arc<Record>]) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = Vec::new();

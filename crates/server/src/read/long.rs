@@ -24,7 +24,7 @@ use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::api::ApiServer;
 use crate::authenticate::User;
@@ -149,9 +149,9 @@ async fn send(
 struct CopiedListBody {
     parts: ListEncoder,
     left: u64,
-    begin: Instant,
+    begin: tokio::time::Instant,
     /// When the last part was taken.
-    taken: Instant,
+    taken: tokio::time::Instant,
     /// How many parts were given without a look at other work of this thread.
     in_a_row: usize,
 }

@@ -30,20 +30,20 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// What a server was asked.
 #[derive(Clone, Debug)]
-struct Asked {
-    method: Method,
-    uri: String,
-    headers: HeaderMap,
-    body: Bytes,
+pub struct Asked {
+    pub method: Method,
+    pub uri: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 /// An aggregated API server that runs, with all that it was asked by clients.
-struct Backend {
+pub struct Backend {
     server: HttpsServer,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-fn resources() -> Value {
+pub fn resources() -> Value {
     json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "fish.example/v1",
         "resources": [
             { "name": "fishes", "singularName": "fish", "namespaced": true, "kind": "Fish",
@@ -53,7 +53,7 @@ fn resources() -> Value {
         ] })
 }
 
-fn settings() -> HttpsSettings {
+pub fn settings() -> HttpsSettings {
     HttpsSettings {
         names: vec!["fish.default.svc".to_owned()],
         clients: Some(front_proxy().authority_pem),
@@ -61,7 +61,7 @@ fn settings() -> HttpsSettings {
     }
 }
 
-fn text(code: u16, body: impl Into<Bytes>) -> Response<StreamedBody> {
+pub fn text(code: u16, body: impl Into<Bytes>) -> Response<StreamedBody> {
     let body = Full::new(body.into()).map_err(|never| match never {}).boxed();
     Response::builder().status(code).header("content-type", JSON).body(body).unwrap()
 }
@@ -79,7 +79,7 @@ fn streamed(
 
 impl Backend {
     /// Serves its discovery, and everything else in this way.
-    async fn start<F, A>(settings: HttpsSettings, answer: F) -> Backend
+    pub async fn start<F, A>(settings: HttpsSettings, answer: F) -> Backend
     where
         F: Fn(Asked) -> A + Send + Sync + 'static,
         A: Future<Output = Response<StreamedBody>> + Send + 'static,
@@ -131,7 +131,7 @@ impl Backend {
         Backend::start(settings(), |_| async { text(200, "{}") }).await
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -150,7 +150,7 @@ impl Backend {
     }
 
     /// As [`Backend::register`]; it is available afterwards.
-    async fn serve(&self, house: &House) {
+    pub async fn serve(&self, house: &House) {
         self.register(house).await;
         says(house, "True", "Passed").await;
     }

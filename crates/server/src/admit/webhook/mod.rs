@@ -30,7 +30,7 @@ use crate::api::ApiServer;
 use crate::request::ResourceRequest;
 
 use call::{CallOutcome, WebhookCall};
-use compiled::Webhook;
+use compiled::{ReviewVersion, Webhook};
 use metrics::WebhookMetrics;
 
 /// Where the audit log says what webhooks did.
@@ -38,6 +38,25 @@ const MUTATIONS: &str = "mutation.webhook.admission.k8s.io/";
 const PATCHES: &str = "patch.webhook.admission.k8s.io/";
 const FAILED_OPEN: &str = "failed-open.";
 const VALIDATIONS: &str = "validating.webhook.admission.k8s.io/";
+
+/// What an answer may do: its patch, and the refusal that clients would get.
+pub(crate) struct ReviewAnswer {
+    pub(crate) patch: Vec<Value>,
+    pub(crate) refusal: Failure,
+}
+
+/// Reads the answer to a review, for the fuzz targets.
+pub(crate) fn read_review_answer(
+    v1: bool,
+    uid: &str,
+    mutating: bool,
+    body: &[u8],
+) -> Result<ReviewAnswer, String> {
+    let version = if v1 { ReviewVersion::V1 } else { ReviewVersion::V1Beta1 };
+    let answer = review::read(version, uid, mutating, body)?;
+    let refusal = review::refusal("a.example", &answer.status);
+    Ok(ReviewAnswer { patch: answer.patch, refusal })
+}
 
 /// The webhooks that are configured, as they are now.
 pub(crate) struct AdmissionWebhooks {

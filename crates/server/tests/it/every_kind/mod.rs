@@ -322,4 +322,7 @@ async fn r81_every_kind_runs_through_its_lifecycle() {
         failed.extend(went.await.err().map(|_| label));
     }
     assert!(failed.is_empty(), "{failed:?}");
+    // What is left over all namespaces has the one that the server makes.
+    let services = house.get("/api/v1/services").await.with(200);
+    assert!(names(&services).contains(&"kubernetes"), "{services}");
 }

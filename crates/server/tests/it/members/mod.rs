@@ -2,7 +2,7 @@
 //! the table of types, is written, and either a Warning says that nobody acts on it, or
 //! `crates/kinds/members.txt` says who does.
 
-mod bases;
+pub mod bases;
 mod table;
 mod walk;
 

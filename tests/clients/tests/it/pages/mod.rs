@@ -15,12 +15,16 @@ use page::{Differences, Step, steps};
 use shell::Shell;
 
 /// Nothing of these is typed, and why.
-const NOT_TYPED: [(&str, &str); 6] = [
+const NOT_TYPED: [(&str, &str); 7] = [
     (
         "attach-access",
         "needs a cluster with its own kinds off; crates/attach/tests/it/access has one",
     ),
     ("attach-downward", "needs a cluster without the feature; kubectl::attaching has one"),
+    (
+        "attach-report",
+        "needs a cluster that collects nothing; crates/attach/tests/it/report.rs has one",
+    ),
     ("audit", "shows no commands"),
     (
         "authorization",
