@@ -85,7 +85,7 @@ async fn hold(
     problem: watch::Sender<Option<String>>,
 ) {
     loop {
-        let begin = Instant::now();
+        let begin = clock::timer_instant();
         let wants = !*left.borrow_and_update();
         let said = match tokio::time::timeout(REQUEST_LIMIT, holder.turn(wants)).await {
             Ok(Ok(is_ours)) => {
@@ -155,7 +155,7 @@ impl LeaseHolder {
         if says.0.is_empty() {
             return true;
         }
-        let now = Instant::now();
+        let now = clock::timer_instant();
         let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
         let held = Duration::from_secs(seconds.unwrap_or(u64::from(HELD_SECONDS)));
         match &self.seen {

@@ -175,7 +175,7 @@ async fn run(
                 let scope = AuditOptions { namespace: None, stuck_after: STUCK_AFTER };
                 let audit = OwnershipAnalysis::new(facts).audit(&scope);
                 status.change(|shown| *shown = shown_of(&audit));
-                if leadership.leads(Instant::now()) {
+                if leadership.leads(clock::timer_instant()) {
                     tell(&client, &audit, &mut told).await;
                 }
             }
@@ -190,7 +190,7 @@ fn shown_of(audit: &AuditReport) -> ReportShown {
         *findings.entry(code_of(finding)).or_default() += 1;
     }
     let (objects, unread) = (audit.objects, audit.unread.len());
-    ReportShown { findings, objects, unread, problem: None, looked: Some(Instant::now()) }
+    ReportShown { findings, objects, unread, problem: None, looked: Some(clock::timer_instant()) }
 }
 
 /// What a finding is called in metrics and Events.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use crate::access::SynthesisCounts;
+use crate::clock;
 
 /// The state of synthesis at one moment.
 #[derive(Clone, Debug, Default)]
@@ -171,6 +172,6 @@ impl ProcessStatus for AccessStatus {
 impl ShownStatus {
     fn refresh(&mut self) {
         let wrong = !self.watches.is_empty() || !self.report.index_ready;
-        self.stale = wrong.then(|| self.stale.unwrap_or_else(Instant::now));
+        self.stale = wrong.then(|| self.stale.unwrap_or_else(clock::timer_instant));
     }
 }

@@ -65,7 +65,8 @@ impl Found {
         // How far the struct or enum is indented that the line stands in.
         let mut inside: Option<&str> = None;
         for line in shipped(text).lines() {
-            if let Some(indent) = inside {
+            let Some((kind, defined)) = definition(line) else {
+                let Some(indent) = inside else { continue };
                 if line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}')) {
                     inside = None;
                 } else if let Some(member) = member(line)
@@ -74,11 +75,10 @@ impl Found {
                     self.look(&name, member);
                 }
                 continue;
-            }
-            let Some((kind, defined)) = definition(line) else { continue };
-            if matches!(kind, "struct" | "enum") && line.ends_with('{') {
-                inside = line.get(..line.len() - line.trim_start().len());
-            }
+            };
+            let opens = matches!(kind, "struct" | "enum") && line.ends_with('{');
+            let indent = line.get(..line.len() - line.trim_start().len());
+            inside = indent.filter(|_| opens);
             self.look(&name, defined);
             if !matches!(kind, "mod" | "fn") {
                 self.types.entry(defined.to_owned()).or_default().push(file.to_owned());

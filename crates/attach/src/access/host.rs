@@ -20,11 +20,11 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::Value;
 use tenure_references::live::ConsumerReferences;
 use tenure_references::{Consumer, GROUP, TargetChange};
-use tokio::time::Instant;
 
 use super::roles::{self, RoleOwner, ShardKey};
 use super::synthesis::{GuardOutcome, RoleKind, RoleOutcome, RoleWork, Synthesis};
 use crate::api::{self, text};
+use crate::clock;
 use crate::leader::Leadership;
 use crate::status::AccessStatus;
 use crate::{AttachFeature, FEATURE, MANAGED_BY, NAMESPACE};
@@ -100,7 +100,7 @@ pub(super) async fn run(
     loop {
         host.start_requests(&mut requests);
         let due = host.synthesis.due().filter(|_| host.may_write() && requests.len() < REQUESTS);
-        let later = Instant::now() + Duration::from_secs(3600);
+        let later = clock::timer_instant() + Duration::from_secs(3600);
         tokio::select! {
             Some(item) = watches.next() => host.take(item),
             Some((consumer, change)) = host.readable.next(), if !host.readable.is_empty() => {
@@ -150,18 +150,18 @@ fn watches(client: &kube::Client) -> SelectAll<BoxStream<'static, WatchItem>> {
 impl SynthesisHost {
     /// Nothing is written before everything is known that could be overwritten.
     fn may_write(&self) -> bool {
-        self.adopted && self.leadership.leads(Instant::now())
+        self.adopted && self.leadership.leads(clock::timer_instant())
     }
 
     fn start_requests(&mut self, requests: &mut FuturesUnordered<Request>) {
         while self.may_write() && requests.len() < REQUESTS {
-            let Some(work) = self.synthesis.next(Instant::now()) else { return };
+            let Some(work) = self.synthesis.next(clock::timer_instant()) else { return };
             requests.push(Box::pin(carry_out(self.client.clone(), work)));
         }
     }
 
     fn end(&mut self, ended: EndedRequest) {
-        let now = Instant::now();
+        let now = clock::timer_instant();
         match ended {
             EndedRequest::Work(work, outcome) => {
                 if let RoleOutcome::Failed(why) = &outcome {
@@ -182,7 +182,7 @@ impl SynthesisHost {
     }
 
     fn turn(&mut self, consumer: &str, change: TargetChange) {
-        let now = Instant::now();
+        let now = clock::timer_instant();
         match change {
             TargetChange::Opened(target) => self.synthesis.target_opened(consumer, &target, now),
             TargetChange::Closed(target) => self.synthesis.target_closed(consumer, &target, now),
@@ -230,12 +230,12 @@ impl SynthesisHost {
         let uid = text(object, "/metadata/uid").to_owned();
         let before = self.uids.insert(name.clone(), uid.clone());
         if before.as_ref().is_some_and(|before| *before != uid) {
-            self.synthesis.drop_consumer(&name, Instant::now());
+            self.synthesis.drop_consumer(&name, clock::timer_instant());
         }
         let consumer = object.as_object().and_then(|fields| Consumer::from_object(fields).ok());
         let owner =
             consumer.map(|consumer| RoleOwner { uid: uid.clone(), subject: consumer.subject });
-        self.synthesis.put_consumer(&name, owner, Instant::now());
+        self.synthesis.put_consumer(&name, owner, clock::timer_instant());
         if self.adopted && before != Some(uid) {
             self.follow(&name);
         }
@@ -246,7 +246,7 @@ impl SynthesisHost {
         if let Some(followed) = self.followed.remove(name) {
             followed.abort();
         }
-        self.synthesis.drop_consumer(name, Instant::now());
+        self.synthesis.drop_consumer(name, clock::timer_instant());
     }
 
     /// Hears from now on what a consumer may read.
@@ -261,7 +261,7 @@ impl SynthesisHost {
     }
 
     fn take_stored(&mut self, kind: RoleKind, event: Event<DynamicObject>) {
-        let (now, writing) = (Instant::now(), self.may_write());
+        let (now, writing) = (clock::timer_instant(), self.may_write());
         match event {
             Event::Init => self.fresh_of(kind).clear(),
             Event::InitApply(object) => {
@@ -311,7 +311,7 @@ impl SynthesisHost {
                 self.turn(&consumer, change);
             }
             self.index_ready = true;
-            self.synthesis.index_ready(Instant::now());
+            self.synthesis.index_ready(clock::timer_instant());
             tracing::info!("everything is known; Roles follow references");
         }
         let mut problems: Vec<String> =
@@ -323,7 +323,7 @@ impl SynthesisHost {
         }
         self.status.report(crate::status::SynthesisReport {
             index_ready: self.index_ready,
-            leads: self.leadership.leads(Instant::now()),
+            leads: self.leadership.leads(clock::timer_instant()),
             names: self.synthesis.names(),
             behind: self.synthesis.behind(),
             counts: self.synthesis.counts,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ServerVersion;
 use crate::api::{self, ApiError, text};
+use crate::clock;
 use crate::install::{self, InstallError};
 
 /// The namespace that is made, and what the names of policies end with.
@@ -89,11 +90,11 @@ async fn try_objects(
         api::apply(client, path, object, false).await?;
     }
     let mut outcomes = Vec::new();
-    let acting = tokio::time::Instant::now() + ACT_LIMIT;
+    let acting = clock::timer_instant() + ACT_LIMIT;
     for (kind, path, object) in kinds() {
         loop {
             let problem = problem(client, &path, &object).await;
-            if problem.is_none() || tokio::time::Instant::now() >= acting {
+            if problem.is_none() || clock::timer_instant() >= acting {
                 outcomes.push(TrialOutcome { kind, problem });
                 break;
             }

@@ -1,5 +1,7 @@
 //! Rules of spec/attach.md: synthesis against a server that is slow, forgets, refuses, and has others on it.
 
+#![allow(clippy::disallowed_methods, reason = "a test may read the clock")]
+
 use std::collections::BTreeMap;
 
 use serde_json::json;
