@@ -201,6 +201,7 @@ fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Server, CommandError
         key_pem: pem(&user, "client-key")?,
         token: user.str_at(&["token"]).map(str::to_owned),
         act_as: None,
+        services: None,
     })
 }
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tenure_machinery::Object;
+use tenure_node::client::SERVICE_PROXY;
 use tenure_node::pods::Pods;
 use tenure_node::serve::Service;
 use tenure_node::{Node, NodeSettings, RuntimeChoice, Server, ShutdownOptions};
@@ -157,9 +158,11 @@ impl Nodes {
             let user = format!("system:node:{name}");
             let pair = pki.user(&user, &["system:nodes"], clock::system_time())?;
             let serving = pki.node_serving(&name, clock::system_time())?;
+            let services = pki.user(SERVICE_PROXY, &[], clock::system_time())?;
+            let pairs = NodePairs { node: pair, services };
             settings.push(NodeSettings {
                 serving: Some((serving.certificate_pem, serving.key_pem)),
-                ..node(&wanted, &name, &pki.authority, &pair)
+                ..node(&wanted, &name, &pki.authority, pairs)
             });
         }
         let (stop, stopping) = oneshot::channel();
@@ -189,17 +192,24 @@ impl Nodes {
     }
 }
 
+/// Who a node is to the server, and who reads for it what it needs to serve Services.
+struct NodePairs {
+    node: CertificateKeyPair,
+    services: CertificateKeyPair,
+}
+
 fn node(
     wanted: &NodesWanted,
     name: &str,
     authority: &CertificateKeyPair,
-    pair: &CertificateKeyPair,
+    pairs: NodePairs,
 ) -> NodeSettings {
     let server = Server {
         url: wanted.url.clone(),
         authority_pem: authority.certificate_pem.clone(),
-        certificate_pem: pair.certificate_pem.clone(),
-        key_pem: pair.key_pem.clone(),
+        certificate_pem: pairs.node.certificate_pem,
+        key_pem: pairs.node.key_pem,
+        services: Some((pairs.services.certificate_pem, pairs.services.key_pem)),
         ..Server::default()
     };
     let folder = wanted.folder.path.join(name);

@@ -76,10 +76,7 @@ pub const IGNORED: &[IgnoredMember] = &[
     ),
     member("api.core.v1.SecurityContext", "seLinuxOptions", &[], NO_LABELS),
     member("api.core.v1.ServiceSpec", "externalIPs", &[], NO_TRAFFIC),
-    member("api.core.v1.ServiceSpec", "externalTrafficPolicy", &["Cluster"], NO_TRAFFIC),
-    member("api.core.v1.ServiceSpec", "internalTrafficPolicy", &["Cluster"], NO_TRAFFIC),
     member("api.core.v1.ServiceSpec", "loadBalancerSourceRanges", &[], NO_TRAFFIC),
-    member("api.core.v1.ServiceSpec", "sessionAffinity", &["None"], NO_TRAFFIC),
     member("api.core.v1.ServiceSpec", "trafficDistribution", &[], NO_TRAFFIC),
     member(
         "api.core.v1.VolumeMount",
@@ -96,4 +93,4 @@ pub const IGNORED: &[IgnoredMember] = &[
 ];
 
 const NO_LABELS: &str = "processes have no labels of SELinux";
-const NO_TRAFFIC: &str = "no traffic goes through the addresses of Services";
+const NO_TRAFFIC: &str = "traffic to Services does not follow it";

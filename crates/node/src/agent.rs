@@ -237,6 +237,7 @@ impl Agent {
     /// The server's settings or the folder cannot be used.
     pub fn start(config: AgentConfig) -> Result<Agent, AgentError> {
         let client = Client::new(&config.server)?;
+        let services = Client::new(&config.server.for_services())?;
         let unusable = |source: Box<dyn std::error::Error + Send + Sync>| AgentError::Folder {
             path: config.root.clone(),
             source,
@@ -297,7 +298,7 @@ impl Agent {
         tasks.spawn(keep_running("services", move || Arc::clone(&objects).follow_services()));
         if let Some(network) = config.runtime.node_network() {
             let server = service_proxy::host_and_port(&config.server.url).unwrap_or_default();
-            let (client, events) = (client.clone(), events_of_services);
+            let (client, events) = (services, events_of_services);
             let node = name.clone();
             let egress = config.egress;
             let proxy = ServiceProxy { client, events, node, network, server, egress };

@@ -51,6 +51,27 @@ pub struct Server {
     pub token: Option<String>,
     /// The node to act as, if the certificate or token is somebody else's who may act as others.
     pub act_as: Option<String>,
+    /// The certificate and key, in PEM form, of who reads what is needed to serve Services, as kube-proxy does: a node
+    /// itself may not read the endpoints of others. Not needed by who may act as others.
+    pub services: Option<(String, String)>,
+}
+
+/// The user who reads what is needed to serve Services.
+pub const SERVICE_PROXY: &str = "system:kube-proxy";
+
+impl Server {
+    /// The same server for whoever serves Services.
+    pub(crate) fn for_services(&self) -> Server {
+        let mut server = self.clone();
+        if let Some((certificate_pem, key_pem)) = server.services.take() {
+            let shown = Server { certificate_pem, key_pem, token: None, ..server };
+            return shown;
+        }
+        if server.act_as.is_some() {
+            server.act_as = Some(SERVICE_PROXY.to_owned());
+        }
+        server
+    }
 }
 
 impl std::fmt::Debug for Server {
@@ -294,11 +315,19 @@ impl Client {
         if let Some(token) = &self.inner.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        if let Some(node) = &self.inner.act_as {
-            request = request
-                .header("impersonate-user", format!("system:node:{node}"))
-                .header("impersonate-group", "system:nodes")
-                .header("impersonate-group", "system:authenticated");
+        match self.inner.act_as.as_deref() {
+            None => {}
+            Some(SERVICE_PROXY) => {
+                request = request
+                    .header("impersonate-user", SERVICE_PROXY)
+                    .header("impersonate-group", "system:authenticated");
+            }
+            Some(node) => {
+                request = request
+                    .header("impersonate-user", format!("system:node:{node}"))
+                    .header("impersonate-group", "system:nodes")
+                    .header("impersonate-group", "system:authenticated");
+            }
         }
         request.body(Full::new(body)).map_err(ClientError::away)
     }

@@ -15,11 +15,6 @@ static FIXED: LazyLock<Option<Role>> = LazyLock::new(|| {
     tenure_rbac::bootstrap::roles().into_iter().find(|role| role.name == "system:node")
 });
 
-/// What every node may read to serve Services, as kube-proxy does on a node of its own.
-static PROXY: LazyLock<Option<Role>> = LazyLock::new(|| {
-    tenure_rbac::bootstrap::roles().into_iter().find(|role| role.name == "system:node-proxier")
-});
-
 /// A refusal; the sentence may be empty.
 type Judged = Result<(), String>;
 
@@ -60,11 +55,10 @@ pub(crate) fn may(
         ("storage.k8s.io", "csinodes") => question.csi_node(),
         ("coordination.k8s.io", "leases") => question.lease(),
         ("certificates.k8s.io", "podcertificaterequests") => question.pod_certificate(),
-        _ => {
-            let mut roles = [&FIXED, &PROXY].into_iter().filter_map(|role| role.as_ref());
-            let allowed = roles.any(|role| role.rules.iter().any(|rule| rule.allows(requested)));
-            if allowed { Ok(()) } else { Err(String::new()) }
-        }
+        _ => match FIXED.as_ref() {
+            Some(role) if role.rules.iter().any(|rule| rule.allows(requested)) => Ok(()),
+            _ => Err(String::new()),
+        },
     })
 }
 

@@ -35,6 +35,11 @@ pub(super) struct House {
 impl House {
     /// A house whose image is busybox on every runtime: commands and shell are the same.
     pub(super) fn with_busybox(on: On) -> Option<House> {
+        House::busybox_and(on, &[])
+    }
+
+    /// The same with more flags for the runtime `process`.
+    pub(super) fn busybox_and(on: On, flags: &[&str]) -> Option<House> {
         if on == On::Cri {
             return House::open(on, &[]);
         }
@@ -44,7 +49,7 @@ impl House {
         tar.arg("-xf").arg(archives.join("busybox.tar")).arg("-C").arg(layout.path());
         assert!(tar.status().unwrap().success());
         let folder = format!("busybox={}", layout.path().display());
-        let mut house = House::open(on, &["--image-dir", &folder])?;
+        let mut house = House::open(on, &[&["--image-dir", &folder], flags].concat())?;
         (house.image, house.layout) = ("busybox", Some(layout));
         Some(house)
     }

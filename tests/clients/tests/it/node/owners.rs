@@ -309,7 +309,8 @@ impl Drop for Proxy {
 /// there. When its pod is replaced, the objects it owned by the pod go with it; what it owned by the
 /// DaemonSet stays, until the DaemonSet goes. The pod never asks the server who its owner is.
 fn story(on: On) {
-    let Some(house) = House::with_busybox(on) else { return };
+    // What speaks TLS for the pods listens on the machine's loopback.
+    let Some(house) = House::busybox_and(on, &["--pod-network", "host"]) else { return };
     house.kubectl.feed(&["create", "--filename", "-"], NODE_FEATURE);
     let mut set = daemon_set(&house, "discovery");
     let container = &mut set["spec"]["template"]["spec"]["containers"][0];

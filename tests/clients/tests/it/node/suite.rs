@@ -244,10 +244,11 @@ async fn serving(
 }
 
 /// Probing container should *not* be restarted with a GRPC liveness probe; should be restarted with a GRPC
-/// liveness probe. The pods of this runtime are in the network of the machine, so who answers is the test.
+/// liveness probe. Here pods are in the network of the machine, so who answers is the test.
 #[test]
 fn a_container_lives_as_long_as_its_service_says_so() {
-    let house = House::open(On::Process, &QUICK).unwrap();
+    let house =
+        House::open(On::Process, &[&QUICK[..], &["--pod-network", "host"]].concat()).unwrap();
     let nobody = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
     for (name, port) in [("serving", health()), ("silent", nobody)] {
         let probe = json!({"grpc": {"port": port}, "periodSeconds": 1, "failureThreshold": 1});
