@@ -1,6 +1,7 @@
 //! `tenure attach`, `install` and `uninstall`: brings a feature to a cluster that is already there, and takes it
 //! away. What is printed, written and removed is decided elsewhere.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use tenure_attach::install::{
@@ -65,19 +66,12 @@ async fn synthesize(
     flags: AttachFlags,
     signals: &mut Signals,
 ) -> Result<(), CommandError> {
-    let identity = match flags.identity {
-        Some(identity) => identity,
-        None => identity_of_process()?,
-    };
+    let identity = identity(flags.identity)?;
     let listen = flags.listen;
     let settings = AccessSettings { identity, listen };
     let started = AccessAttachment::start(client, &settings).await;
-    let mut running = started.map_err(|error| {
-        let place = listen.map(|address| address.to_string()).unwrap_or_default();
-        CommandError::new(format!("nothing can be served at `{place}`")).cause(&error)
-    })?;
-    let address = running.address().map(|address| format!(" at {address}")).unwrap_or_default();
-    say(format!("attached{address}\n").as_bytes());
+    let mut running = started.map_err(|error| not_served(listen, &error))?;
+    say_attached(running.address());
     tokio::select! {
         () = signals.next() => running.leave().await,
         () = running.ended() => {
@@ -93,18 +87,11 @@ async fn report(
     flags: AttachFlags,
     signals: &mut Signals,
 ) -> Result<(), CommandError> {
-    let identity = match flags.identity {
-        Some(identity) => identity,
-        None => identity_of_process()?,
-    };
+    let identity = identity(flags.identity)?;
     let settings = ReportSettings { identity, listen: flags.listen, every: None };
     let started = ReportAttachment::start(client, &settings).await;
-    let mut running = started.map_err(|error| {
-        let place = flags.listen.map(|address| address.to_string()).unwrap_or_default();
-        CommandError::new(format!("nothing can be served at `{place}`")).cause(&error)
-    })?;
-    let address = running.address().map(|address| format!(" at {address}")).unwrap_or_default();
-    say(format!("attached{address}\n").as_bytes());
+    let mut running = started.map_err(|error| not_served(flags.listen, &error))?;
+    say_attached(running.address());
     tokio::select! {
         () = signals.next() => running.leave().await,
         () = running.ended() => return Err(CommandError::new("a part of it ended")),
@@ -166,7 +153,11 @@ fn with_causes(error: &dyn std::error::Error) -> CommandError {
     problem
 }
 
-fn identity_of_process() -> Result<String, CommandError> {
+/// What distinguishes this replica: what was said, else the pod, else the machine and the process.
+fn identity(said: Option<String>) -> Result<String, CommandError> {
+    if let Some(said) = said {
+        return Ok(said);
+    }
     let pod = environment::variable("POD_NAME").and_then(|name| name.into_string().ok());
     match pod.filter(|name| !name.is_empty()) {
         Some(pod) => Ok(pod),
@@ -175,6 +166,16 @@ fn identity_of_process() -> Result<String, CommandError> {
             Ok(format!("{machine}-{}", std::process::id()))
         }
     }
+}
+
+fn not_served(place: Option<SocketAddr>, error: &dyn std::fmt::Display) -> CommandError {
+    let place = place.map(|address| address.to_string()).unwrap_or_default();
+    CommandError::new(format!("nothing can be served at `{place}`")).cause(error)
+}
+
+fn say_attached(address: Option<SocketAddr>) {
+    let address = address.map(|address| format!(" at {address}")).unwrap_or_default();
+    say(format!("attached{address}\n").as_bytes());
 }
 
 pub(crate) fn install(command: &InstallCommand) -> Result<(), CommandError> {
